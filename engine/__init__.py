@@ -1,0 +1,1 @@
+"""Hearth's resident engine: the model, its caches and every generation policy."""

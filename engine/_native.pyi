@@ -1,0 +1,94 @@
+"""Types of the C++ extension (native/binding). Shapes are (rows, columns); arrays are C-contiguous."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+class GgufError(ValueError):
+    """The file is not a GGUF that can be used; the message names the field, offset and limit."""
+
+class TensorInfo:
+    name: str
+    type: str  # "F32", "Q4_K", ...
+    shape: tuple[int, ...]  # ggml order: shape[0] is the contiguous dimension
+    offset: int  # bytes from the start of the file
+    nbytes: int
+
+class GgufFile:
+    """A GGUF file, mapped read-only; every length and offset is checked on opening.
+
+    Raises GgufError (malformed or unsupported), OSError (cannot be opened).
+    """
+
+    def __init__(self, path: str) -> None: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def tensors(self) -> list[TensorInfo]: ...
+    def keys(self) -> list[str]: ...
+    def get(self, key: str) -> object:
+        """The value as int, float, bool, str, or list of these; None when the key is absent.
+
+        String arrays come as list[bytes] (tokens are not always UTF-8); a str value is decoded with
+        errors="replace".
+        """
+    def tensor(self, name: str) -> NDArray[np.float32]:
+        """The tensor dequantised to float32, shape in numpy order (rows first). Raises KeyError."""
+
+class Model:
+    """Weights repacked for this machine's kernels, and the graph that runs them.
+
+    Raises GgufError when the architecture, a tensor or a hyperparameter is missing or unsupported.
+    """
+
+    def __init__(self, gguf: GgufFile, *, isa: str = "auto") -> None: ...
+    @property
+    def architecture(self) -> str: ...
+    @property
+    def n_vocab(self) -> int: ...
+    @property
+    def n_layers(self) -> int: ...
+    @property
+    def n_context_train(self) -> int: ...
+    @property
+    def isa(self) -> str: ...
+
+class Engine:
+    """A model with a thread pool and a paged KV cache. Used from one thread at a time, `cancel` excepted.
+
+    kv_tokens: capacity of the page pool, in tokens, shared by all sequences.
+    threads: worker count, the calling thread included.
+    """
+
+    def __init__(self, model: Model, *, kv_tokens: int, threads: int) -> None: ...
+    def new_sequence(self) -> int: ...
+    def free_sequence(self, seq: int) -> None: ...
+    def fork_sequence(self, seq: int, length: int) -> int:
+        """A new sequence that shares the first `length` positions (whole pages shared, the rest copied)."""
+    def truncate(self, seq: int, length: int) -> None:
+        """Forget positions >= length."""
+    def length(self, seq: int) -> int: ...
+    @property
+    def free_tokens(self) -> int:
+        """Positions that free pages still hold."""
+    def forward(
+        self,
+        seqs: NDArray[np.int32],
+        tokens: NDArray[np.int32],
+        want_logits: NDArray[np.bool_],
+    ) -> NDArray[np.float32]:
+        """Append tokens[i] to sequence seqs[i] (rows of one sequence in order) and run the graph once.
+
+        Returns logits, shape (want_logits.sum(), n_vocab). GIL released. Raises InterruptedError when
+        cancelled (the sequences are then as before the call), MemoryError when the page pool is full,
+        ValueError for ids out of range.
+        """
+    def cancel(self) -> None:
+        """From any thread: the running (or, if none runs, no) forward stops within one layer."""
+
+def isas() -> list[str]:
+    """Instruction sets that this machine can run, best first; always ends with "scalar"."""
+
+def cuda_built() -> bool: ...
+def quant_types() -> Sequence[str]: ...

@@ -1,0 +1,41 @@
+"""The one door from the language server to the engine.
+
+`lsp_server` imports this package and `engine.types`, nothing deeper. Today `in_process` answers it
+inside the language server's own process; the resident service will answer the same interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Protocol
+
+from engine.types import ChatRequest, EngineStatus, InfillRequest, TextDelta
+
+
+class EngineClient(Protocol):
+    """What every engine, in process or remote, offers.
+
+    Streams are asynchronous generators: closing one (`aclose`, or leaving `async for` by a break
+    under `contextlib.aclosing`) cancels the request, and the engine stops within one token.
+    All methods raise `engine.errors.HearthError` subclasses, never anything else, for expected failures.
+    """
+
+    def infill(self, request: InfillRequest) -> AsyncGenerator[TextDelta, None]:
+        """Stream the text that belongs between prefix and suffix."""
+        ...
+
+    def chat(self, request: ChatRequest) -> AsyncGenerator[TextDelta, None]:
+        """Stream the assistant's next message."""
+        ...
+
+    async def warm(self, request: InfillRequest) -> None:
+        """Prefill the request's prompt so that a following `infill` starts at once; generates nothing."""
+        ...
+
+    async def status(self) -> EngineStatus:
+        """The engine's state; cheap, never blocks on generation."""
+        ...
+
+    async def close(self) -> None:
+        """Stop generation and free the model. Later calls raise EngineUnavailable."""
+        ...

@@ -1,0 +1,54 @@
+"""Errors that a person can act on. Every failure that reaches a user is one of these."""
+
+from __future__ import annotations
+
+
+class HearthError(Exception):
+    """A failure told as: what happened, what it means, what to do.
+
+    Args:
+        what: one sentence in plain words; the fact, with names and numbers.
+        meaning: what this costs the user, or "" when that is plain.
+        action: what to do now, as a command or a setting where there is one.
+    """
+
+    code = "error"
+
+    def __init__(self, what: str, *, meaning: str = "", action: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.meaning = meaning
+        self.action = action
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.what, self.meaning, self.action) if part)
+
+
+class ModelFileError(HearthError):
+    """A model file is missing, truncated, corrupt or of a kind that Hearth cannot run."""
+
+    code = "model-file"
+
+
+class DownloadError(HearthError):
+    """No source gave the model, or it came with the wrong size or hash."""
+
+    code = "download"
+
+
+class SettingsError(HearthError):
+    """A setting has a value that Hearth cannot use."""
+
+    code = "settings"
+
+
+class RequestError(HearthError):
+    """A request that the engine cannot serve as it stands (too long, unsupported by this model)."""
+
+    code = "request"
+
+
+class EngineUnavailable(HearthError):
+    """The engine is not running, is still loading, or was shut down."""
+
+    code = "engine-unavailable"
