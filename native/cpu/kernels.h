@@ -37,7 +37,6 @@ struct Kernels {
     void (*add)(const float* x, float* y, int64_t n);
     void (*silu_mul)(const float* gate, const float* up, float* y, int64_t n);
     void (*rope)(float* x, const float* cos_sin, int64_t half, bool neox);
-    void (*scale)(float* x, float factor, int64_t n);
     void (*f16_to_f32)(const uint16_t* x, float* y, int64_t n);
     void (*f32_to_f16)(const float* x, uint16_t* y, int64_t n);
     void (*attend_page)(const float* q, int64_t ldq, int n, const float* keys, const float* values, const int* valid,

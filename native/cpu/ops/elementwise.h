@@ -41,12 +41,6 @@ void add(const float* x, float* y, int64_t n) {
     for_lanes<Isa>(n, [&]<class V>(int64_t i) { V::store(y + i, V::add(V::load(y + i), V::load(x + i))); });
 }
 
-// x *= factor
-template <class Isa>
-void scale(float* x, float factor, int64_t n) {
-    for_lanes<Isa>(n, [&]<class V>(int64_t i) { V::store(x + i, V::mul(V::load(x + i), V::set1(factor))); });
-}
-
 template <class Isa>
 void f16_to_f32(const uint16_t* x, float* y, int64_t n) {
     for_lanes<Isa>(n, [&]<class V>(int64_t i) { V::store(y + i, V::load_f16(x + i)); });

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "cpu/rows.h"
+#include "cpu/scratch.h"
 #include "quant/packed.h"
 
 namespace hearth::cpu {
@@ -104,9 +105,7 @@ private:
     typename Isa::F dmin_ = Isa::zero();
 };
 
-// One unpacked block: 8 groups of bytes, then s0, s1, m as float[16] each.
-inline constexpr int kUnpackedBytes = 8 * quant::kGroupBytes + 3 * 16 * 4;
-
+// An unpacked block is 8 groups of bytes, then s0, s1, m as float[16] each: kUnpackedBytes.
 template <class Isa, Type type>
 class UnpackedSource {
 public:
@@ -223,11 +222,6 @@ inline void float_tiles(const uint8_t* panel, const Rows& x, int64_t row, int64_
 }
 
 } // namespace detail
-
-// Scratch that a worker needs for matmul_panel, in bytes.
-inline constexpr int64_t matmul_scratch_bytes(int64_t cols) {
-    return cols / quant::kBlockCols * detail::kUnpackedBytes;
-}
 
 // y[row][0..16) = W[panel] . x[row] for rows [row, end). y points at the panel's first column; ldy is y's row
 // stride in floats; 16 floats a row are written. scratch: matmul_scratch_bytes(x.cols), 64-byte aligned.

@@ -30,7 +30,6 @@ constexpr Kernels make_table() {
         .add = add<Isa>,
         .silu_mul = silu_mul<Isa>,
         .rope = rope<Isa>,
-        .scale = scale<Isa>,
         .f16_to_f32 = f16_to_f32<Isa>,
         .f32_to_f16 = f32_to_f16<Isa>,
         .attend_page = attend_page<Isa>,
