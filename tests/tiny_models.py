@@ -73,7 +73,6 @@ class TinyModel:
     output_bias: also attn_output.bias (llama only).
     rope_scaling: "", "linear" or "yarn"; rope_factor and rope_original_context go with it.
     rope_freqs: a rope_freqs.weight tensor, as Llama 3.1 has (llama only).
-    rope_dims: rotate only the first rope_dims values of a head; 0 is all.
     fim_keys: write tokenizer.ggml.fim_*_token_id (real Qwen2.5-Coder files have none).
     """
 
@@ -95,7 +94,6 @@ class TinyModel:
     rope_original_context: int = 64
     rope_attention_factor: float = 0.0
     rope_freqs: bool = False
-    rope_dims: int = 0
     fim_keys: bool = False
     seed: int = 1
 
@@ -161,7 +159,7 @@ def _add_hyperparameters(writer: gguf.GGUFWriter, model: TinyModel) -> None:
     writer.add_value_length(model.head_dim)
     writer.add_layer_norm_rms_eps(1e-6)
     writer.add_rope_freq_base(model.rope_base)
-    writer.add_rope_dimension_count(model.rope_dims or model.head_dim)
+    writer.add_rope_dimension_count(model.head_dim)
     writer.add_vocab_size(_VOCAB)
     if model.rope_scaling:
         writer.add_rope_scaling_type(gguf.RopeScalingType(model.rope_scaling))
@@ -205,7 +203,7 @@ class _Weights:
         if not m.tied:
             self._matrix("output.weight", _VOCAB, m.embd, gain=4.0)
         if m.rope_freqs:
-            self._vector("rope_freqs.weight", self._rng.uniform(1, 8, (m.rope_dims or m.head_dim) // 2))
+            self._vector("rope_freqs.weight", self._rng.uniform(1, 8, m.head_dim // 2))
         for i in range(m.layers):
             self._add_layer(f"blk.{i}.")
 
