@@ -37,9 +37,9 @@ using Bools = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu
 
 class Engine {
 public:
-    Engine(std::shared_ptr<Model> model, int64_t kv_tokens, int threads)
+    Engine(std::shared_ptr<Model> model, int64_t kv_tokens, int threads, const std::string& kv_format)
         : model_(std::move(model)), pool_(threads),
-          cache_(hp().layers, hp().kv_heads, hp().head_dim, kv_tokens, kv::make_f16_format(model_->kernels())),
+          cache_(hp().layers, hp().kv_heads, hp().head_dim, kv_tokens, kv::make_format(kv_format, model_->kernels())),
           transformer_(model_->weights(), model_->kernels(), pool_, cache_) {}
 
     kv::KvCache& cache() { return cache_; }
@@ -105,8 +105,9 @@ void bind_engine(nb::module_& m) {
         .def_prop_ro("isa", [](const Model& model) { return std::string(model.kernels().name); });
 
     nb::class_<Engine>(m, "Engine")
-        .def(nb::init<std::shared_ptr<Model>, int64_t, int>(), nb::arg("model"), nb::kw_only(), nb::arg("kv_tokens"),
-             nb::arg("threads"))
+        .def(nb::init<std::shared_ptr<Model>, int64_t, int, const std::string&>(), nb::arg("model"), nb::kw_only(),
+             nb::arg("kv_tokens"), nb::arg("threads"), nb::arg("kv_format") = "f16")
+        .def_prop_ro("kv_format", [](Engine& e) { return std::string(e.cache().format().name()); })
         .def("new_sequence", [](Engine& e) { return e.cache().new_sequence(); })
         .def("free_sequence", [](Engine& e, int seq) { e.cache().free_sequence(seq); }, nb::arg("seq"))
         .def("fork_sequence", [](Engine& e, int seq, int64_t length) { return e.cache().fork_sequence(seq, length); },

@@ -29,5 +29,10 @@ public:
 
 // IEEE half precision, rounded to nearest even.
 std::unique_ptr<KvFormat> make_f16_format(const cpu::Kernels& kernels);
+// Exact; twice the memory. What the other formats are measured against.
+std::unique_ptr<KvFormat> make_f32_format();
+
+// By name. Throws std::invalid_argument, naming the formats there are.
+std::unique_ptr<KvFormat> make_format(std::string_view name, const cpu::Kernels& kernels);
 
 } // namespace hearth::kv

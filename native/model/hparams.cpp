@@ -18,7 +18,7 @@ int bounded(const gguf::File& file, const std::string& key, uint64_t value, uint
 }
 
 RopeScaling read_scaling(const gguf::File& file, const std::string& key) {
-    const std::string kind = file.string(key, "none");
+    const std::string kind = file.string(key, "linear");
     if (kind == "none") return RopeScaling::none;
     if (kind == "linear") return RopeScaling::linear;
     if (kind == "yarn") return RopeScaling::yarn;
