@@ -86,7 +86,7 @@ def test_sequences_that_are_gone_are_refused(run):
 
 
 def test_cancel_stops_a_pass_and_the_sequence_is_as_before(tiny_model, runner):
-    # Enough layers and rows that a pass outlasts the other thread's call; cancelling is repeated until it lands.
+    # Enough layers and rows that a pass outlasts the other thread's call, which is repeated until it lands.
     run = runner(tiny_model("qwen2", "F32", layers=24), kv_tokens=4096, isa="scalar")
     engine = run.engine
     seq = engine.new_sequence()
@@ -131,5 +131,5 @@ def test_wrong_options_are_refused(run, options, message):
 
 def test_an_instruction_set_that_is_not_here_is_refused(tiny_model):
     file = _native.GgufFile(str(tiny_model("qwen2")))
-    with pytest.raises(ValueError, match="'z80' cannot run here; this machine has: .*scalar"):
+    with pytest.raises(ValueError, match=r"'z80' cannot run here; this machine has: .*scalar"):
         _native.Model(file, isa="z80")

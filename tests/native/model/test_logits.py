@@ -36,8 +36,12 @@ def test_equals_the_reference(tiny_model, runner, tokens, arch, options):
     close(runner(path, kv_format="f32").logits(tokens), expected)
 
 
+# llama.cpp rounds activations to bfloat16 beside bfloat16 weights; we do not, so only the reference tells there.
+ORACLE_CASES = [(arch, options) for arch, options in CASES if options.get("type") != "BF16"]
+
+
 @pytest.mark.oracle
-@pytest.mark.parametrize(("arch", "options"), CASES, ids=IDS)
+@pytest.mark.parametrize(("arch", "options"), ORACLE_CASES)
 def test_equals_llama_cpp(tiny_model, runner, llama_cpp_logits, tokens, arch, options):
     path = tiny_model(arch, **options)
     close(runner(path, kv_format="f32").logits(tokens), llama_cpp_logits(path, tokens.tolist()))
