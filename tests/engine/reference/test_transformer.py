@@ -55,7 +55,7 @@ def test_half_precision_weights_are_read_right(tiny_model, llama_cpp_logits, typ
 @pytest.mark.oracle
 @pytest.mark.parametrize("type", ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K", "mixed"])
 def test_quantised_weights_are_read_right(tiny_model, llama_cpp_logits, type):
-    # llama.cpp rounds activations to eight bits, which a random network amplifies (3 to 5 % here); wrong bits give > 1.
+    # llama.cpp rounds activations to eight bits, which a random network amplifies to 3 to 5 %.
     path = tiny_model("llama", type)
     ours, theirs = Transformer.load(path).forward(TOKENS), llama_cpp_logits(path, TOKENS)
     assert np.sqrt(np.square(ours - theirs).mean()) < 0.08 * ours.std()
