@@ -60,7 +60,6 @@ public:
 
     const std::string& path() const noexcept { return path_; }
     uint32_t version() const noexcept { return version_; }
-    uint64_t size() const noexcept;  // bytes of the whole file
 
     const std::vector<Tensor>& tensors() const noexcept { return tensors_; }  // in file order
     const Tensor* find_tensor(std::string_view name) const noexcept;
