@@ -64,8 +64,6 @@ File::~File() = default;
 File::File(File&&) noexcept = default;
 File& File::operator=(File&&) noexcept = default;
 
-uint64_t File::size() const noexcept { return mapping_->bytes().size(); }
-
 const Tensor* File::find_tensor(std::string_view name) const noexcept {
     const auto found = tensor_index_.find(name);
     return found == tensor_index_.end() ? nullptr : &tensors_[found->second];

@@ -43,8 +43,8 @@ struct Tensor {
 
 // A metadata value. Unsigned scalars are uint64_t, signed ones int64_t, both float widths double.
 // Integer arrays are int64_t whatever their width; strings of arrays point into the mapping.
-using Value = std::variant<uint64_t, int64_t, double, bool, std::string, std::vector<int64_t>,
-                           std::vector<double>, std::vector<bool>, std::vector<std::string_view>>;
+using Value = std::variant<uint64_t, int64_t, double, bool, std::string, std::vector<int64_t>, std::vector<double>,
+                           std::vector<bool>, std::vector<std::string_view>>;
 
 class Mapping;
 
@@ -60,7 +60,6 @@ public:
 
     const std::string& path() const noexcept { return path_; }
     uint32_t version() const noexcept { return version_; }
-    uint64_t size() const noexcept;  // bytes of the whole file
 
     const std::vector<Tensor>& tensors() const noexcept { return tensors_; }  // in file order
     const Tensor* find_tensor(std::string_view name) const noexcept;

@@ -150,8 +150,8 @@ std::vector<std::string_view> read_strings(Reader& in, uint64_t count, const std
 }
 
 Value read_array(Reader& in, const std::string& field) {
-    const auto kind = in.number<uint32_t>(field + "'s element type");
-    const auto count = [&](uint64_t element_bytes) { return in.array_length(field + "'s length", element_bytes); };
+    const auto kind = in.number<uint32_t>("the element type of " + field);
+    const auto count = [&](uint64_t element_bytes) { return in.array_length("the length of " + field, element_bytes); };
     switch (static_cast<Kind>(kind)) {
         case Kind::U8: return read_ints<uint8_t>(in, count(1), field);
         case Kind::I8: return read_ints<int8_t>(in, count(1), field);
@@ -171,7 +171,7 @@ Value read_array(Reader& in, const std::string& field) {
 }
 
 Value read_value(Reader& in, const std::string& field) {
-    const auto kind = in.number<uint32_t>(field + "'s type");
+    const auto kind = in.number<uint32_t>("the type of " + field);
     switch (static_cast<Kind>(kind)) {
         case Kind::U8: return uint64_t{in.number<uint8_t>(field)};
         case Kind::U16: return uint64_t{in.number<uint16_t>(field)};
@@ -192,7 +192,8 @@ Value read_value(Reader& in, const std::string& field) {
 
 void read_magic_and_version(Reader& in, Header& header) {
     constexpr uint32_t kMagic = 0x46554747;  // "GGUF"
-    if (in.number<uint32_t>("the magic number") != kMagic) in.fail("this is not a GGUF file: it does not begin with 'GGUF'");
+    if (in.number<uint32_t>("the magic number") != kMagic)
+        in.fail("this is not a GGUF file: it does not begin with 'GGUF'");
     header.version = in.number<uint32_t>("the format version");
     if ((header.version & 0xffffu) == 0 && header.version != 0) {
         in.fail("this GGUF file is big-endian, which is not supported; convert it to little-endian");
@@ -240,7 +241,7 @@ uint64_t read_alignment(const Reader& in, const Header& header) {
 
 // Shape and byte size; the product of the dimensions fits in int64_t.
 void read_shape(Reader& in, Tensor& tensor, const std::string& label) {
-    const auto n_dims = in.number<uint32_t>(label + "'s number of dimensions");
+    const auto n_dims = in.number<uint32_t>("the number of dimensions of " + label);
     if (n_dims < 1 || n_dims > kMaxDims) {
         in.fail(label + " has " + std::to_string(n_dims) + " dimensions; 1 to 4 are supported");
     }
@@ -248,11 +249,11 @@ void read_shape(Reader& in, Tensor& tensor, const std::string& label) {
     uint64_t elements = 1;
     constexpr auto kMaxElements = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
     for (size_t i = 0; i < n_dims; ++i) {
-        const auto dim = in.number<uint64_t>(label + "'s dimension " + std::to_string(i));
-        if (dim < 1) in.fail(label + "'s dimension " + std::to_string(i) + " is 0");
+        const std::string dimension = "dimension " + std::to_string(i) + " of " + label;
+        const auto dim = in.number<uint64_t>(dimension);
+        if (dim < 1) in.fail(dimension + " is 0");
         if (dim > kMaxElements / elements) {
-            in.fail(label + "'s dimension " + std::to_string(i) + " is " + std::to_string(dim) +
-                    ": the tensor would hold more than 2^63 - 1 values");
+            in.fail(dimension + " is " + std::to_string(dim) + ": the tensor would hold more than 2^63 - 1 values");
         }
         elements *= dim;
         tensor.shape[i] = static_cast<int64_t>(dim);
@@ -260,7 +261,7 @@ void read_shape(Reader& in, Tensor& tensor, const std::string& label) {
 }
 
 void read_type_and_size(Reader& in, Tensor& tensor, const std::string& label, uint64_t file_bytes) {
-    const auto number = in.number<uint32_t>(label + "'s type");
+    const auto number = in.number<uint32_t>("the type of " + label);
     const std::optional<Type> type = type_from_number(number);
     if (!type) in.fail(label + " has type number " + std::to_string(number) + ", which is not supported");
     tensor.type = *type;
@@ -288,9 +289,9 @@ void read_tensors(Reader& in, uint64_t count, Header& header, uint64_t alignment
         tensor.name = std::string(name);
         read_shape(in, tensor, label);
         read_type_and_size(in, tensor, label, file_bytes);
-        tensor.offset = in.number<uint64_t>(label + "'s data offset");
+        tensor.offset = in.number<uint64_t>("the data offset of " + label);
         if (tensor.offset % alignment != 0) {
-            in.fail(label + "'s data offset is " + std::to_string(tensor.offset) +
+            in.fail("the data offset of " + label + " is " + std::to_string(tensor.offset) +
                     ", which is not a multiple of the alignment " + std::to_string(alignment));
         }
         header.tensors.push_back(std::move(tensor));

@@ -37,7 +37,7 @@ Mapping::Mapping(const std::string& path) {
     // open() would stop at an embedded zero byte and open another file.
     if (path.find('\0') != std::string::npos) fail(EINVAL, path);
     const Descriptor file(path);
-    struct stat status {};
+    struct stat status{};
     if (::fstat(file.get(), &status) != 0) fail(errno, path);
     if (S_ISDIR(status.st_mode)) fail(EISDIR, path);
     if (!S_ISREG(status.st_mode)) fail(EINVAL, path);

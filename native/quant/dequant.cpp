@@ -116,9 +116,7 @@ void dequantize_row(gguf::Type type, const std::byte* src, float* dst, int64_t n
     const size_t bytes = gguf::row_bytes(type, n);  // checks n
     const int64_t per_block = gguf::block_elems(type);
     switch (type) {
-        case gguf::Type::F32:
-            std::memcpy(dst, src, bytes);
-            return;
+        case gguf::Type::F32: std::memcpy(dst, src, bytes); return;
         case gguf::Type::F16:
             for (int64_t i = 0; i < n; ++i) dst[i] = f16_to_f32(load<uint16_t>(src + 2 * i));
             return;

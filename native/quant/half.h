@@ -66,9 +66,7 @@ inline uint16_t f32_to_f16(float f) noexcept {
 #endif
 }
 
-constexpr float bf16_to_f32(uint16_t h) noexcept {
-    return std::bit_cast<float>(static_cast<uint32_t>(h) << 16);
-}
+constexpr float bf16_to_f32(uint16_t h) noexcept { return std::bit_cast<float>(static_cast<uint32_t>(h) << 16); }
 
 // Rounds to nearest even; NaN stays a (quiet) NaN.
 constexpr uint16_t f32_to_bf16(float f) noexcept {

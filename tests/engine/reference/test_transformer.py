@@ -45,20 +45,20 @@ def test_logits_are_llama_cpps(tiny_model, llama_cpp_logits, name):
 @pytest.mark.oracle
 @pytest.mark.parametrize("type", ["F16", "BF16"])
 def test_half_precision_weights_are_read_right(tiny_model, llama_cpp_logits, type):
-    # llama.cpp rounds activations to the weights' type, so the difference is that rounding's, not zero.
+    # llama.cpp may round activations to the weights' type, so the difference is that rounding's, not zero.
     path = tiny_model("qwen2", type)
     ours, theirs = Transformer.load(path).forward(TOKENS), llama_cpp_logits(path, TOKENS)
-    tolerance = {"F16": 0.01, "BF16": 0.08}[type]
+    tolerance = {"F16": 0.005, "BF16": 0.02}[type]
     assert np.sqrt(np.square(ours - theirs).mean()) < tolerance * ours.std()
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("type", ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K", "mixed"])
 def test_quantised_weights_are_read_right(tiny_model, llama_cpp_logits, type):
-    # llama.cpp rounds activations to eight bits, which a random network amplifies; wrong bits give > 1.
+    # llama.cpp rounds activations to eight bits, which a random network amplifies to 3 to 5 %.
     path = tiny_model("llama", type)
     ours, theirs = Transformer.load(path).forward(TOKENS), llama_cpp_logits(path, TOKENS)
-    assert np.sqrt(np.square(ours - theirs).mean()) < 0.12 * ours.std()
+    assert np.sqrt(np.square(ours - theirs).mean()) < 0.08 * ours.std()
 
 
 @pytest.mark.oracle
