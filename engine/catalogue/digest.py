@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from engine import paths
 from engine.catalogue.jsonfile import read_json, write_json
+from engine.catalogue.report import OnBytes, no_progress
 from engine.errors import HearthError
 
 CHUNK = 1 << 20
 
 
-def sha256_file(path: Path, on_bytes: Callable[[int], None] = lambda done: None) -> str:
+def sha256_file(path: Path, on_bytes: OnBytes = no_progress) -> str:
     """Hash a file in steps of 1 MiB, telling `on_bytes` how many bytes are done. Raises OSError."""
     digest, done = hashlib.sha256(), 0
     with path.open("rb") as file:
@@ -39,12 +39,12 @@ def remembered_sha256(path: Path) -> str | None:
         return None
 
 
-def checked_sha256(path: Path, on_bytes: Callable[[int], None] = lambda done: None) -> str:
+def checked_sha256(path: Path, on_bytes: OnBytes = no_progress) -> str:
     """The file's hash: remembered when possible, computed and remembered otherwise. Raises OSError."""
     return remembered_sha256(path) or computed_sha256(path, on_bytes)
 
 
-def computed_sha256(path: Path, on_bytes: Callable[[int], None] = lambda done: None) -> str:
+def computed_sha256(path: Path, on_bytes: OnBytes = no_progress) -> str:
     """The file's hash, read from the disk now, and remembered. Raises OSError."""
     before = _fingerprint(path)
     sha256 = sha256_file(path, on_bytes)

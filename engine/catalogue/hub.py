@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from engine.catalogue.digest import CHUNK
 from engine.catalogue.entry import HubFile
 from engine.catalogue.partial import PartialFile
 from engine.catalogue.report import Reporter
 from engine.catalogue.source import SourceError
 
-_TIMEOUT_S = 8  # to connect, and of silence while reading
+_TIMEOUT_S = 5  # to connect, and of silence while reading
 _MOST_CONNECTIONS = 50
 
 
@@ -84,7 +83,8 @@ def _stream(address: str, target: PartialFile) -> Iterator[bytes]:
             hub.hf_raise_for_status(response)
             if target.offset and response.status_code != 206:
                 target.restart()
-            yield from response.iter_bytes(CHUNK)
+            # As the network gives them: larger chunks would be lost when the connection breaks in one.
+            yield from response.iter_bytes()
     except Exception as error:
         raise SourceError(_reason(error)) from error
 

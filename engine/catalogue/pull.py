@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from engine.catalogue.hub import HubSource
 from engine.catalogue.packages import PackageSource
 from engine.catalogue.partial import DiskFullError, PartialFile, TooLongError
 from engine.catalogue.places import candidates, problem, staging_dir, store_path
-from engine.catalogue.report import SILENT, Reporter, size_text
+from engine.catalogue.report import SILENT, OnBytes, Reporter, size_text
 from engine.catalogue.source import Source, SourceError
 from engine.errors import DownloadError, HearthError
 
@@ -105,7 +105,8 @@ def _fetch(entry: ModelEntry, source: Source, report: Reporter) -> Path:
             report.note(f"Going on after {size_text(target.offset)} of {size_text(entry.bytes)}.")
         _require_space(folder, entry.bytes - target.offset + source.spare_bytes)
         try:
-            source.fetch(target, report)
+            if target.offset < entry.bytes:
+                source.fetch(target, report)
         except TooLongError as error:
             target.discard()
             raise SourceError(f"{error}; what it gave was deleted") from error
@@ -129,7 +130,7 @@ def _require_space(folder: Path, needed: int) -> None:
         raise DiskFullError(f"{size_text(needed + _MARGIN)} are needed, {size_text(free)} are free")
 
 
-def _checking(entry: ModelEntry, report: Reporter) -> Callable[[int], None]:
+def _checking(entry: ModelEntry, report: Reporter) -> OnBytes:
     return lambda done: report.progress("checking", done, entry.bytes)
 
 
@@ -157,7 +158,7 @@ def _disk_full(entry: ModelEntry, detail: str, failures: list[str]) -> DownloadE
 def _no_source(entry: ModelEntry, failures: list[str]) -> DownloadError:
     if entry.added_by_user:
         return DownloadError(
-            f"{entry.id} is your own file, and it is missing or changed: {'; '.join(failures) or entry.path}.",
+            f"{entry.id} is your own file, now missing or changed: {'; '.join(failures) or entry.path}.",
             action=f"Put it back, or run `hearth models remove {entry.id}` "
             f"and `hearth models add {entry.id} FILE.gguf`.",
         )
@@ -165,6 +166,6 @@ def _no_source(entry: ModelEntry, failures: list[str]) -> DownloadError:
     return DownloadError(
         f"No source gave {entry.id}. Tried:{listed or ' nothing; it has no sources'}",
         meaning="Until the model is here, Hearth cannot complete anything with it.",
-        action=f"Check the network and run `hearth models pull {entry.id}` again (it goes on where it stopped), "
-        f"or put {entry.file} in a folder and name that folder in HEARTH_MODEL_PATH.",
+        action=f"Check the network and run `hearth models pull {entry.id}` again: "
+        f"it goes on where it stopped. Or put {entry.file} in a folder and name it in HEARTH_MODEL_PATH.",
     )

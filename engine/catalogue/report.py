@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
+
+OnBytes = Callable[[int], None]  # told how many bytes are done so far
+
+
+def no_progress(_done: int) -> None:
+    """An OnBytes that tells nobody."""
 
 
 class Reporter(Protocol):
