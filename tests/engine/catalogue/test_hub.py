@@ -64,7 +64,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def hub(content, entry):
     server = Hub(content, entry.sha256)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield server
     server.shutdown()

@@ -8,10 +8,12 @@ import subprocess
 import sys
 import textwrap
 from collections import namedtuple
+from pathlib import Path
 
 import pytest
 
 from engine.catalogue.digest import remembered_sha256
+from engine.catalogue.partial import DiskFullError
 from engine.catalogue.places import staging_dir, store_path
 from engine.catalogue.pull import pull, pulling
 from engine.catalogue.source import SourceError
@@ -152,8 +154,6 @@ def test_room_for_the_source_itself_is_counted(entry, fake_source, monkeypatch):
 def test_a_disk_that_fills_up_while_writing_loses_nothing(
     entry, content, fake_source, stop_at, broken_source, number
 ):
-    from engine.catalogue.partial import DiskFullError
-
     def fill(target):
         if target.offset >= 3000:
             real = target._file
@@ -178,11 +178,11 @@ def test_a_disk_that_fills_up_while_writing_loses_nothing(
     assert again.starts == [3000]
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the /dev/full device (Linux)")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the /dev/full device (Linux)")
 def test_a_real_full_device(entry, fake_source):
     def swap(target):
         target._file.close()
-        target._file = open("/dev/full", "r+b", buffering=0)  # noqa: SIM115
+        target._file = Path("/dev/full").open("r+b", buffering=0)  # noqa: SIM115 (the target closes it)
 
     with pytest.raises(DownloadError, match="No space left on device"):
         pull(entry, sources=[fake_source(before_chunk=swap)])
@@ -252,7 +252,7 @@ def _puller():
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
     )
 
 

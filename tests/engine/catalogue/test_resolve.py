@@ -170,7 +170,7 @@ def test_unfinished_folders_of_other_models_do_not_matter(entry, home):
 def test_the_built_in_entries_are_complete():
     names = [built_in.id for built_in in entries.BUILT_IN]
     assert names == ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b", "smollm2-135m"]
-    assert entries.DEFAULT_MODEL == names[0]
+    assert names[0] == entries.DEFAULT_MODEL
     for built_in in entries.BUILT_IN:
         assert built_in.licence
         assert built_in.base_repo
