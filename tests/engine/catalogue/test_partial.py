@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.catalogue import partial
@@ -22,6 +22,7 @@ runs = st.lists(
 )
 
 
+@settings(deadline=None, max_examples=50)
 @given(runs)
 def test_offset_and_hash_are_right_after_any_history(history):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
