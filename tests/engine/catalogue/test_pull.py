@@ -123,6 +123,14 @@ def test_a_damaged_copy_is_replaced(entry, content, fake_source, recorder):
     assert "100 bytes" in recorder.notes[0]
 
 
+def test_a_damaged_copy_does_not_take_room_while_no_source_works(entry, content, fake_source, broken_source):
+    path = pull(entry, sources=[fake_source()])
+    path.write_bytes(content[:100])
+    with pytest.raises(DownloadError, match="it has 100 bytes"):
+        pull(entry, sources=[broken_source])
+    assert not path.exists()
+
+
 def test_a_copy_with_flipped_bits_is_replaced(entry, content, fake_source):
     path = pull(entry, sources=[fake_source()])
     path.write_bytes(content[:-1] + b"?")
