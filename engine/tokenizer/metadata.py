@@ -66,15 +66,14 @@ def read_vocabulary(metadata: GgufMetadata) -> Vocabulary:
         raise ModelFileError(
             f"The model's tokenizer is of the kind {kind!r}; Hearth reads byte-level BPE ('gpt2') only.",
             meaning="Text would be cut into tokens that the model was not trained on.",
-            action="Choose a model with a byte-level BPE tokenizer: Qwen, StarCoder2, Granite, DeepSeek-Coder "
-            "or Llama 3, for example.",
+            action="Choose a model with a byte-level BPE tokenizer, for example a Qwen or a StarCoder2.",
         )
     texts = _texts(metadata)
     merges = _merges(metadata)
     types = metadata.get("tokenizer.ggml.token_type")
     if types is None:
         types = [int(TokenType.NORMAL)] * len(texts)
-    if not isinstance(types, list) or len(types) != len(texts) or not all(type(t) is int for t in types):
+    if not isinstance(types, list) or len(types) != len(texts) or set(map(type, types)) != {int}:
         raise ModelFileError("tokenizer.ggml.token_type does not fit tokenizer.ggml.tokens.", action=_TELL)
     pre = metadata.get("tokenizer.ggml.pre")
     add_bos = metadata.get("tokenizer.ggml.add_bos_token")
@@ -116,7 +115,7 @@ def _merges(metadata: GgufMetadata) -> list[tuple[str, str]]:
 
 def _byte_strings(metadata: GgufMetadata, key: str) -> list[bytes]:
     value = metadata.get(key)
-    if not isinstance(value, list) or not value or not all(type(item) is bytes for item in value):
+    if not isinstance(value, list) or set(map(type, value)) != {bytes}:
         raise ModelFileError(f"{key} is missing or is not a list of strings.", action=_TELL)
     return value
 

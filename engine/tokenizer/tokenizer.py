@@ -10,7 +10,9 @@ from __future__ import annotations
 import gc
 import re
 
+import numpy as np
 import tokenizers
+from numpy.typing import NDArray
 from tokenizers.models import BPE
 
 from engine.errors import ModelFileError
@@ -44,15 +46,11 @@ class Tokenizer:
         self._bpe = _build_bpe(words, vocabulary, whole_words=rule.whole_words)
         self._bpe.pre_tokenizer = pre_tokenizer(rule)
 
-        types = vocabulary.types
-        kinds = TokenType
-        control = {i for i, kind in enumerate(types) if kind in (kinds.CONTROL, kinds.UNKNOWN)}
-        control.update(self._mistyped_markers(control))
-        self._control = frozenset(control)
-        self._user_defined = frozenset(
-            i for i, kind in enumerate(types) if kind == kinds.USER_DEFINED and i not in control
-        )
-        self._bytes = self._byte_table(types)
+        types = np.asarray(vocabulary.types)
+        control = {*_where(types, TokenType.CONTROL), *_where(types, TokenType.UNKNOWN)}
+        self._control = frozenset(control | self._mistyped_markers(control))
+        self._unused = frozenset(_where(types, TokenType.UNUSED)) - self._control
+        self._user_defined = frozenset(_where(types, TokenType.USER_DEFINED)) - self._control
         self._user_defined_in_text = self._finder(self._user_defined)
         self._marker_in_text = self._finder(self._user_defined | self._control)
 
@@ -120,9 +118,11 @@ class Tokenizer:
 
         Raises IndexError outside 0..vocab_size - 1.
         """
-        if token < 0:
-            raise IndexError(token)
-        return self._bytes[token]
+        if token in self._control or token in self._unused:
+            return b""
+        if token in self._user_defined:
+            return self._texts[token].encode()
+        return spelled_bytes(self.token_text(token))
 
     def token_text(self, token: int) -> str:
         """A token's spelling in the vocabulary, markers included: for people and for templates."""
@@ -166,18 +166,9 @@ class Tokenizer:
         texts = {text for text in END_MARKERS if self._ids.get(text, -1) in self._control}
         if any(group <= texts for group in HARMONY_ENDS):
             texts.discard(HARMONY_CHANNEL_END)
-        return frozenset({token for token in named if token is not None} | {self._ids[text] for text in texts})
-
-    def _byte_table(self, types: list[int]) -> list[bytes]:
-        table = spelled_bytes(self._texts)
-        for token in self._user_defined:
-            table[token] = self._texts[token].encode()
-        for token, kind in enumerate(types):
-            if kind == TokenType.UNUSED:
-                table[token] = b""
-        for token in self._control:
-            table[token] = b""
-        return table
+        return frozenset(
+            {token for token in named if token is not None} | {self._ids[text] for text in texts}
+        )
 
     def _finder(self, tokens: frozenset[int]) -> re.Pattern[str] | None:
         # Longest first: where two spellings start at one place, the longer one is meant.
@@ -185,13 +176,16 @@ class Tokenizer:
         return re.compile("|".join(map(re.escape, texts))) if texts else None
 
 
+def _where(types: NDArray[np.int64], kind: TokenType) -> list[int]:
+    found: list[int] = np.flatnonzero(types == kind).tolist()
+    return found
+
+
 def _build_bpe(ids: dict[str, int], vocabulary: Vocabulary, *, whole_words: bool) -> tokenizers.Tokenizer:
     unknown = _NO_BYTE if _NO_BYTE in ids else None
     try:
-        return tokenizers.Tokenizer(
-            BPE(ids, vocabulary.merges, unk_token=unknown, ignore_merges=whole_words)
-        )
-    except Exception as error:  # noqa: BLE001 - the library raises bare Exception for bad merges
+        return tokenizers.Tokenizer(BPE(ids, vocabulary.merges, unk_token=unknown, ignore_merges=whole_words))
+    except Exception as error:  # the library raises bare Exception for merges outside the vocabulary
         raise ModelFileError(
             f"The tokenizer's merges do not fit its vocabulary: {error}.",
             action="The model file is damaged or was converted by a broken tool; fetch or convert it again.",
