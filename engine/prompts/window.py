@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from engine.tokenizer import Tokenizer
 
-# Code has 2.5 to 4 characters a token; runs of blanks and long words have more. Text beyond this many a
-# token is never tokenised.
+# Code has 2.5 to 4 characters a token; runs of blanks and long words have more. Text beyond the second
+# number is never tokenised, text beyond the first only when that much was not enough.
+_USUAL_CHARACTERS_PER_TOKEN = 4
 _CHARACTERS_PER_TOKEN = 8
 _STEPS_PER_WINDOW = 4
 _SHORTEST_GRID = 32
@@ -35,26 +36,59 @@ def clip_length(tokens: int) -> int:
     return max(0, tokens) * _CHARACTERS_PER_TOKEN
 
 
+def count_up_to(tokenizer: Tokenizer, text: str, tokens: int, *, from_end: bool) -> int:
+    """Tokens of text, looking no further than the answer "more than `tokens`" needs."""
+    count = 0
+    for clip in (tokens * _USUAL_CHARACTERS_PER_TOKEN, tokens * _CHARACTERS_PER_TOKEN):
+        count = tokenizer.count(text[max(0, len(text) - clip) :] if from_end else text[: max(0, clip)])
+        if count > tokens or clip >= len(text):
+            break
+    return count
+
+
 def prefix_window(tokenizer: Tokenizer, text: str, tokens: int, lead: str = "") -> Window:
     """The end of text, from an anchor on, in at most `tokens` tokens.
 
     lead: text that the format puts before the window; it counts.
     """
-    grid = _grid(tokens)
-    earliest = max(0, len(text) - clip_length(tokens))
-    cell = -(-earliest // grid)
-    while True:
-        start = _anchor(text, cell, grid) if cell else 0
+    # The start follows from the whole lines alone, with room left for the line being typed: a count that
+    # a key can both raise and lower would let the start swing back and forth.
+    line = text.rfind("\n") + 1
+    grain = max(8, tokens // 8)
+    typed = tokenizer.count(text[max(line, len(text) - clip_length(tokens)) :])
+    room = tokens - grain * (typed // grain + 1)
+    start = _earliest_anchor(tokenizer, text[:line], room, _grid(tokens), lead)
+    if start is not None:
         ids = _encode(tokenizer, lead + text[start:])
         if len(ids) <= tokens:
             return Window(ids, start, len(text))
-        if (cell + 1) * grid >= len(text):
-            return _last_resort(tokenizer, text, tokens, lead)
-        cell = max(cell + 1, _cell_that_may_fit(tokenizer, text, ids, tokens, grid))
+    start = _earliest_anchor(tokenizer, text, tokens, _grid(tokens), lead)
+    if start is None:
+        return _last_resort(tokenizer, text, tokens, lead)
+    return Window(_encode(tokenizer, lead + text[start:]), start, len(text))
+
+
+def _earliest_anchor(tokenizer: Tokenizer, text: str, tokens: int, grid: int, lead: str) -> int | None:
+    """The first anchor from which the rest of text fits; None when not even the last one does."""
+    found = None
+    for clip in (tokens * _USUAL_CHARACTERS_PER_TOKEN, tokens * _CHARACTERS_PER_TOKEN):
+        first = -(-max(0, len(text) - max(0, clip)) // grid)
+        cell = first
+        while cell == 0 or cell * grid < len(text):
+            found = _anchor(text, cell, grid) if cell else 0
+            ids = _encode(tokenizer, lead + text[found:])
+            if len(ids) <= tokens:
+                break
+            found = None
+            cell = max(cell + 1, _cell_that_may_fit(tokenizer, text, ids, tokens, grid))
+        if cell > first or first == 0:  # an anchor before this one was tried, or there is none
+            break
+    return found
 
 
 def suffix_window(tokenizer: Tokenizer, text: str, tokens: int) -> Window:
     """The beginning of text, to the end of a line, in at most `tokens` tokens."""
+    tokens = max(0, tokens)
     clipped = text[: clip_length(tokens)]
     ids = _encode(tokenizer, clipped)
     if len(ids) <= tokens and len(clipped) == len(text):
@@ -85,7 +119,7 @@ def _anchor(text: str, cell: int, grid: int) -> int:
 
 def _cell_that_may_fit(tokenizer: Tokenizer, text: str, ids: list[int], tokens: int, grid: int) -> int:
     """The first cell after the place where the last `tokens` of ids begin: saves trying each cell."""
-    kept = len(tokenizer.decode(ids[len(ids) - tokens :]))
+    kept = len(tokenizer.decode(ids[len(ids) - max(0, tokens) :]))
     return (len(text) - kept) // grid
 
 
