@@ -104,7 +104,7 @@ class ChatTemplate:
                     action=f"Use one of {', '.join(sorted(_ROLES))}.",
                 )
         bos = self._tokenizer.bos
-        eos = sorted(self._tokenizer.eos_ids)
+        eos = self._tokenizer.eos
         values: dict[str, object] = {
             "messages": [
                 {"role": message.role, "content": self._break(message.content, mark)} for message in messages
@@ -112,13 +112,13 @@ class ChatTemplate:
             "tools": self._break_all(list(tools), mark) if tools else None,
             "add_generation_prompt": add_generation_prompt,
             "bos_token": "" if bos is None else self._tokenizer.token_text(bos),
-            "eos_token": self._tokenizer.token_text(eos[0]) if eos else "",
+            "eos_token": "" if eos is None else self._tokenizer.token_text(eos),
         }
         try:
             return Sandbox(self._now).render(self._source, values)
         except TemplateError as error:
             raise _template_error(f"{error.message or type(error).__name__}") from error
-        except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, SyntaxError) as error:
             raise _template_error(f"{type(error).__name__}: {error}") from error
         except (RecursionError, MemoryError) as error:
             raise _template_error("it nests too deeply or needs too much memory") from error

@@ -33,7 +33,8 @@ class Tokenizer:
         vocab_size: number of ids.
         bos: id of the begin-of-text token, or None.
         add_bos: whether prompts of this model start with bos; `encode` never adds it.
-        eos_ids: ids that end a generation.
+        eos: id of the end token that the file names, or None.
+        eos_ids: all ids that end a generation.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -56,6 +57,7 @@ class Tokenizer:
 
         self.vocab_size = len(self._texts)
         self.bos = vocabulary.bos
+        self.eos = vocabulary.eos
         self.add_bos = vocabulary.bos is not None and (
             rule.add_bos if vocabulary.add_bos is None else vocabulary.add_bos
         )
