@@ -161,7 +161,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         parts = list(_limited(values))
         _check_text(parts)
         _check_size(len(parts) * len(separator))
-        return str(separator).join(map(str, parts))
+        joined: str = separator.join(map(str, parts))
+        return joined
 
     def _replace_filter(self, text: Any, old: str, new: str) -> str:
         self._step()

@@ -152,7 +152,7 @@ class Tokenizer:
     def _encode_plain(self, text: str) -> list[int]:
         try:
             encoding = self._bpe.encode(text, add_special_tokens=False)
-        except UnicodeEncodeError:
+        except TypeError:  # what `tokenizers` says of a lone surrogate
             whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
             encoding = self._bpe.encode(whole, add_special_tokens=False)
         ids: list[int] = encoding.ids
