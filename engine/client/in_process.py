@@ -7,11 +7,14 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
+from pathlib import Path
 
+from engine.backends.native import NativeBackend, open_gguf
 from engine.errors import HearthError
 from engine.generation.prompting import Prompt
 from engine.generation.sequence import Event, Sequence
 from engine.generation.speed import PromptBudget
+from engine.generation.text import TextPrompting
 from engine.generation.thread import EngineThread, LoadedModel
 from engine.types import ChatRequest, EngineStatus, InfillRequest, Priority, TextDelta
 
@@ -163,3 +166,18 @@ async def _released(events: asyncio.Queue[Event]) -> None:
                 pass
     except TimeoutError:
         log.warning("The engine did not let go of a cancelled request within %s s", RELEASE_SECONDS)
+
+
+def open_in_process(model_path: Path, *, threads: int | None, context_tokens: int | None) -> InProcessEngine:
+    """Start loading a GGUF file and return at once; the status tells when it runs, or why not.
+
+    threads: None takes one for each physical core.
+    context_tokens: the model's window; None takes a default that fits the model and the memory.
+    """
+
+    def load() -> LoadedModel:
+        gguf = open_gguf(model_path)
+        prompting = TextPrompting(gguf)
+        return LoadedModel(NativeBackend(gguf, threads=threads, context_tokens=context_tokens), prompting)
+
+    return InProcessEngine(model_path.stem, load)
