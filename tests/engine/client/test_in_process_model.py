@@ -14,18 +14,19 @@ pytestmark = pytest.mark.model
 
 MODEL = "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
 
-# Holes whose first line llama.cpp fills so too (greedy, the same file).
+# Holes and the first line that llama.cpp v0.5.0 gives for the same token ids (greedy, the same file). Not
+# always the best answer, but the model's.
 HOLES = {
     "py_add": ("def add(a, b):\n    return ", "\n\n\nprint(add(1, 2))\n", "a + b"),
     "py_fib": (
         "def fib(n):\n    if n < 2:\n        return n\n    ",
         "\n\n\nprint(fib(10))\n",
-        "return fib(n-1) + fib(n-2)",
+        "else:",
     ),
     "py_read": (
         "import json\n\n\ndef read_json(path):\n    with open(path) as f:\n        ",
         "\n\n\nconfig = read_json('config.json')\n",
-        "return json.load(f)",
+        "return config",
     ),
     "ts_sum": (
         "function sum(xs: number[]): number {\n  let total = 0;\n  for (const x of xs) {\n    ",
@@ -55,6 +56,10 @@ async def engine(model_path):
 async def collect(stream):
     async with aclosing(stream):
         return [delta async for delta in stream]
+
+
+def pieces(deltas):
+    return [(delta.text, delta.tokens, delta.logprob) for delta in deltas]
 
 
 def text_of(deltas):
