@@ -98,6 +98,12 @@ class Runner:
             )
         if not sequence.prompt:
             raise RequestError("The prompt is empty, so there is nothing to continue.")
+        if not 0 <= min(sequence.prompt) <= max(sequence.prompt) < self._backend.n_vocab:
+            raise RequestError(
+                f"The prompt has tokens outside the model's vocabulary of {self._backend.n_vocab}.",
+                meaning="The tokenizer and the weights of this model do not belong together.",
+                action="Fetch the model again or choose another one.",
+            )
 
     def _supersede_warming(self, newer: Sequence) -> None:
         for sequence in self._scheduler.requests:
@@ -186,7 +192,11 @@ class Runner:
         if sequence.output is None or logits is None:
             self._finish(sequence, FinishReason.LENGTH)
             return
-        drawn = sequence.output.draw(logits, sequence.tokens)
+        try:
+            drawn = sequence.output.draw(logits, sequence.tokens)
+        except HearthError as error:
+            self._fail(sequence, error)
+            return
         sequence.tokens.append(drawn.token)
         sequence.unsent_tokens += 1
         sequence.unsent_logprob += drawn.logprob

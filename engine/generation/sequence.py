@@ -27,7 +27,10 @@ class Output(Protocol):
     """Turns rows of logits into tokens and tokens into text; one per request (`output.TextOutput`)."""
 
     def draw(self, logits: NDArray[np.float32], history: list[int]) -> Drawn:
-        """Draw the token that follows `history` (prompt included). logits: (n_vocab,), may be overwritten."""
+        """Draw the token that follows `history` (prompt included). logits: (n_vocab,).
+
+        Raises HearthError when nothing can be drawn, which ends this request alone.
+        """
         ...
 
     def flush(self) -> str:

@@ -144,7 +144,8 @@ async def test_infill_supersedes_a_warming_of_its_session(setup):
     infill = asyncio.create_task(
         collect(setup.engine.infill(InfillRequest("x", "", session="doc", max_tokens=2)))
     )
-    # The fake prompt of the infill is made on the worker; once a second one is, the first was handed over.
+    await asyncio.sleep(0)  # starts the infill
+    # Its prompt is made on the worker; once a later one is made too, the infill was handed over.
     await collect_refusal(setup)
     setup.gate.open()
     await infill

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.errors import RequestError
+from engine.errors import HearthError, RequestError
 from engine.generation.runner import Runner
 from engine.generation.sequence import Sequence
 from engine.generation.speed import MIN_CHUNK, Speed
@@ -229,7 +229,22 @@ def test_a_request_too_large_for_the_pool_fails_with_words_and_others_live(bench
     b.assert_complete(small)
 
 
-@pytest.mark.parametrize("prompt", [[], [1] * 60])
+def test_a_request_whose_token_cannot_be_drawn_ends_alone(bench):
+    b = bench()
+    broken, fine = b.submit([1, 2, 3]), b.submit([4, 5])
+    error = HearthError("No token is possible.")
+
+    def refuse(logits, history):
+        raise error
+
+    broken.output.draw = refuse
+    b.run()
+    assert b.events[broken] == [error]
+    b.assert_complete(fine)
+    assert len(b.backend.sequences) == 1, "the broken one's KV is not kept"
+
+
+@pytest.mark.parametrize("prompt", [[], [1] * 60, [1, 64], [-1, 1]])
 def test_unusable_prompts_are_refused_with_words(bench, prompt):
     b = bench(context_tokens=64)
     sequence = b.submit(prompt)
