@@ -1,0 +1,34 @@
+"""When the model ran out of tokens in mid-statement: back to the last line where the code is whole."""
+
+from __future__ import annotations
+
+from lsp_server.inline_completion.policy import syntax
+from lsp_server.inline_completion.policy.brackets import unclosed
+from lsp_server.inline_completion.policy.cursor import Cursor
+from lsp_server.inline_completion.policy.lexer import scan
+
+# Each try parses a window once.
+_MAX_TRIES = 8
+
+
+def cut_to_complete(text: str, cursor: Cursor) -> str:
+    """The longest run of whole lines that leaves no bracket open and, where a grammar is known, no error.
+
+    Returns text with its unfinished last line dropped when no run qualifies, and a single line as it is.
+    """
+    lines = text.split("\n")
+    if len(lines) == 1:
+        return text
+    before, after = cursor.prefix[-syntax.WINDOW_BEFORE :], cursor.suffix[: syntax.WINDOW_AFTER]
+    for count in range(len(lines) - 1, max(0, len(lines) - 1 - _MAX_TRIES), -1):
+        kept = "\n".join(lines[:count])
+        found = scan(kept, cursor.language, cursor.state)
+        if (
+            not kept.strip()
+            or unclosed(found.brackets)
+            or found.state in cursor.language.multiline - {cursor.state}
+        ):
+            continue
+        if syntax.well_formed(before, kept, after, cursor.language_id) is not False:
+            return kept
+    return "\n".join(lines[:-1])
