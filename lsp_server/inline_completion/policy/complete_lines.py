@@ -19,16 +19,12 @@ def cut_to_complete(text: str, cursor: Cursor) -> str:
     lines = text.split("\n")
     if len(lines) == 1:
         return text
-    before, after = cursor.prefix[-syntax.WINDOW_BEFORE :], cursor.suffix[: syntax.WINDOW_AFTER]
     for count in range(len(lines) - 1, max(0, len(lines) - 1 - _MAX_TRIES), -1):
         kept = "\n".join(lines[:count])
         found = scan(kept, cursor.language, cursor.state)
-        if (
-            not kept.strip()
-            or unclosed(found.brackets)
-            or found.state in cursor.language.multiline - {cursor.state}
-        ):
+        in_new_string = found.state != cursor.state and found.state in cursor.language.multiline
+        if not kept.strip() or unclosed(found.brackets) or in_new_string:
             continue
-        if syntax.well_formed(before, kept, after, cursor.language_id) is not False:
+        if syntax.well_formed(cursor.near_before, kept, cursor.near_after, cursor.language_id) is not False:
             return kept
     return "\n".join(lines[:-1])

@@ -28,9 +28,11 @@ def covered(text: str, cursor: Cursor) -> int:
             and text[last : last + 1] == cursor.line_suffix[end]
         ):
             end += 1
-    if last < 0:
-        separator = cursor.line_suffix[:1]
-        return 1 if separator in (";", ",") and text.rstrip().endswith(separator) else 0
+    rest = cursor.line_suffix[end:].rstrip()
+    if last >= 0 and rest and text[last:].rstrip() == rest:
+        return end + len(rest)
+    if rest[:1] in (";", ",") and text.rstrip().endswith(rest[0]):
+        end += 1
     return end
 
 

@@ -46,6 +46,16 @@ class Cursor:
     missing: tuple[str, ...]
 
     @property
+    def near_before(self) -> str:
+        """The whole lines before the cursor that lexer and parser look at."""
+        return _from_line_start(self.prefix, syntax.WINDOW_BEFORE)
+
+    @property
+    def near_after(self) -> str:
+        """The text after the cursor that lexer and parser look at."""
+        return self.suffix[: syntax.WINDOW_AFTER]
+
+    @property
     def word_left(self) -> str:
         match = _WORD_END.search(self.line_prefix)
         return match.group() if match else ""
@@ -75,7 +85,11 @@ def read_cursor(question: Question) -> Cursor:
     line_prefix = prefix.rpartition("\n")[2]
     line_suffix, _, below = suffix.partition("\n")
     line_below = _first_line(below)
-    literal = _literal(near_before, near_after, question.language_id, facts, state)
+    # The lexer alone sees an unfinished string; tree-sitter alone sees through interpolation.
+    parsed = syntax.literal_at(near_before, near_after, question.language_id)
+    if parsed in ("", "interpolation"):
+        state = ""
+    literal = parsed if parsed in ("string", "comment") else _literal(facts, state)
     unit = detect_unit(near_before + near_after, question.tab_size, question.insert_spaces)
     return Cursor(
         position=lf_offset(question.text, start) + len(chosen),
@@ -112,11 +126,7 @@ def _first_line(text: str) -> str:
     return next((line for line in text.split("\n") if line.strip()), "")
 
 
-def _literal(before: str, after: str, language_id: str, facts: Language, state: str) -> str:
-    # The lexer alone sees an unfinished string; tree-sitter alone sees through interpolation and regexes.
-    parsed = syntax.literal_at(before, after, language_id)
-    if parsed is not None and not (parsed == "" and state in facts.multiline):
-        return parsed
+def _literal(facts: Language, state: str) -> str:
     if not state:
         return ""
     is_comment = state in facts.line_comments or (facts.block_comment and state == facts.block_comment[0])

@@ -104,9 +104,8 @@ def _rescale(first: str, lines: list[str], base: int, unit: IndentUnit) -> list[
     depths = [len(leading(line)) - base for line in lines if line.strip()]
     if step == unit.width or step not in _WIDTHS or any(depth < 0 or depth % step for depth in depths):
         return lines
-    return [
-        " " * (base + (len(leading(line)) - base) // step * unit.width) + line.lstrip(" ")
-        if line.strip()
-        else line
-        for line in lines
-    ]
+    return [_indented(line, base + (len(leading(line)) - base) // step * unit.width) for line in lines]
+
+
+def _indented(line: str, width: int) -> str:
+    return " " * width + line.lstrip(" ") if line.strip() else line

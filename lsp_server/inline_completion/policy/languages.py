@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -12,6 +12,7 @@ class Language:
     quotes: string delimiters, longest first; those in multiline may span lines.
     block_openers: line ends after which a new block is expected.
     rust_quotes: `'` starts a character only as in 'x', else it is a lifetime.
+    regexes: a `/` where a value is expected begins a regular expression.
     prose: text for people, where apostrophes and brackets carry no structure.
     """
 
@@ -21,11 +22,13 @@ class Language:
     multiline: frozenset[str] = frozenset()
     block_openers: tuple[str, ...] = ("{",)
     rust_quotes: bool = False
+    regexes: bool = False
     prose: bool = False
 
 
 _C_LIKE = Language()
 _SCRIPT = Language(quotes=('"', "'", "`"), multiline=frozenset("`"))
+_JAVASCRIPT = replace(_SCRIPT, regexes=True)
 _HASH = Language(line_comments=("#",), block_comment=None, block_openers=("{",))
 _PROSE = Language(line_comments=(), block_comment=None, quotes=(), block_openers=(), prose=True)
 
@@ -37,10 +40,10 @@ _LANGUAGES = {
         multiline=frozenset({'"""', "'''"}),
         block_openers=(":",),
     ),
-    "typescript": _SCRIPT,
-    "typescriptreact": _SCRIPT,
-    "javascript": _SCRIPT,
-    "javascriptreact": _SCRIPT,
+    "typescript": _JAVASCRIPT,
+    "typescriptreact": _JAVASCRIPT,
+    "javascript": _JAVASCRIPT,
+    "javascriptreact": _JAVASCRIPT,
     "go": _SCRIPT,
     "rust": Language(quotes=('"', "'"), multiline=frozenset('"'), rust_quotes=True),
     "json": Language(quotes=('"',), line_comments=(), block_comment=None, block_openers=("{", "[")),

@@ -15,6 +15,8 @@ PAIRS = {"(": ")", "[": "]", "{": "}"}
 OPENERS = frozenset(PAIRS)
 CLOSERS = frozenset(PAIRS.values())
 
+_REGEX = re.compile(r"/[^\s*/](?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\[\n])*/?")
+_BEFORE_VALUE = re.compile(r"(?:[=(,:\[!&|?{};>]|\breturn|\A)\s*\Z")
 _CHARACTER = re.compile(r"'(?:\\.[^']{0,8}|[^\\'\n])'")
 
 
@@ -40,7 +42,7 @@ def _code_pattern(language: Language) -> re.Pattern[str]:
     if language.block_comment:
         starts.append(language.block_comment[0])
     alternatives = sorted((re.escape(start) for start in starts), key=len, reverse=True)
-    return re.compile("|".join([*alternatives, r"[()\[\]{}]"]))
+    return re.compile("|".join([*alternatives, r"[()\[\]{}]", *(["/"] if language.regexes else [])]))
 
 
 @lru_cache(maxsize=64)
@@ -65,6 +67,10 @@ def scan(text: str, language: Language, state: str = "") -> Scan:
             found, position = match.group(), match.end()
             if found in OPENERS or found in CLOSERS:
                 brackets.append(Mark(match.start(), found))
+            elif found == "/":
+                regex = _REGEX.match(text, match.start())
+                if regex and _BEFORE_VALUE.search(text, max(0, match.start() - 20), match.start()):
+                    position = regex.end()
             elif found == "'" and language.rust_quotes:
                 character = _CHARACTER.match(text, match.start())
                 position = character.end() if character else position

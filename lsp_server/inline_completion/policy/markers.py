@@ -43,6 +43,6 @@ def closing_fence(body: str) -> int | None:
 
 
 def strip_fence(text: str, cursor: Cursor) -> str:
-    """Without the pair of fences round the whole suggestion, and without what stands after the closing one."""
+    """Without the pair of fences round a suggestion, and without what follows the closing one."""
     start = opening_fence(text, cursor)
     return text[start:][: closing_fence(text[start:])] if start else text

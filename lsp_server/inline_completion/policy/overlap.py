@@ -50,8 +50,9 @@ def trim_overlap(text: str, cursor: Cursor) -> str:
     if not cursor.line_prefix.strip():
         written.insert(0, Token(0, "\n" + cursor.line_prefix))
     following = _tokens(cursor.suffix)
-    while following and following[-1].is_line_end:
-        following.pop()
+    for tokens in (written, following):
+        while tokens and tokens[-1].is_line_end:
+            tokens.pop()
     if not following or not written:
         return text
     for size in range(min(len(written), len(following)), 0, -1):

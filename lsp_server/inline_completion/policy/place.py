@@ -6,7 +6,7 @@ from lsp_server.inline_completion.policy.brackets import unopened
 from lsp_server.inline_completion.policy.cursor import Cursor
 from lsp_server.inline_completion.policy.lexer import scan
 from lsp_server.inline_completion.policy.line_ends import inside_line_end
-from lsp_server.inline_completion.policy.values import Question, Selected
+from lsp_server.inline_completion.policy.values import Question
 
 
 def invalid(question: Question) -> str | None:
@@ -30,7 +30,7 @@ def _has_line_end(text: str) -> bool:
     return "\n" in text or "\r" in text
 
 
-def fit_selected(text: str, covers: int, cursor: Cursor, selected: Selected) -> str | None:
+def fit_selected(text: str, covers: int, cursor: Cursor) -> str | None:
     """The text to stand after a selected entry, whose range is fixed: it cannot cover closed brackets.
 
     What would be covered is left out instead, which works only when the suggestion ends with it.

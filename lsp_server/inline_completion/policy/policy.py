@@ -7,7 +7,7 @@ import uuid
 from collections import Counter, OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.client import EngineClient
 from engine.errors import HearthError
@@ -28,6 +28,9 @@ from lsp_server.inline_completion.policy.values import Answer, Question, Suggest
 _REMEMBERED = 128
 # Sampled alternatives are often alike: so many more draws than wanted items are tried.
 _EXTRA_DRAWS = 2
+
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,7 @@ class CompletionPolicy:
             del self._offered[suggestion_id]
 
     async def warm(self, question: Question) -> None:
-        """Prepare the prompt of a question that may soon be asked. Raises HearthError when the engine fails."""
+        """Prepare the prompt of a question that may soon be asked. Raises HearthError."""
         if invalid(question):
             return
         cursor = read_cursor(question)
@@ -182,9 +185,7 @@ class CompletionPolicy:
                 suggestion = self._offer(question, cursor, shaped.text, shaped.covers, request)
                 if suggestion is None:
                     refused = "The suggestion does not fit the entry chosen in the completion list."
-                elif any(
-                    other.insert_text.rstrip() == suggestion.insert_text.rstrip() for other in suggestions
-                ):
+                elif any(other.insert_text == suggestion.insert_text for other in suggestions):
                     refused = "The same as another one."
                 else:
                     suggestions.append(suggestion)
@@ -210,7 +211,7 @@ class CompletionPolicy:
         start = end = question.offset
         insert_text = text
         if question.selected is not None:
-            fitted = fit_selected(text, covers, cursor, question.selected)
+            fitted = fit_selected(text, covers, cursor)
             if fitted is None:
                 return None
             text, covers = fitted, 0
@@ -230,7 +231,7 @@ class CompletionPolicy:
             await self._engine.warm(request)
 
 
-def _remember[K, V](memory: OrderedDict[K, V], key: K, value: V) -> None:
+def _remember(memory: OrderedDict[str, _T], key: str, value: _T) -> None:
     memory[key] = value
     memory.move_to_end(key)
     while len(memory) > _REMEMBERED:

@@ -65,7 +65,7 @@ def shape(raw: str, cursor: Cursor, mode: Mode, *, cut: Cut | None, truncated: b
 
 
 def _trim_end(text: str, cursor: Cursor) -> str:
-    rest = cursor.line_suffix
+    rest = cursor.line_suffix[covered(text, cursor) :]
     if not rest.strip():
         return text.rstrip()
     if rest[0].isspace() and "\n" not in text[len(text.rstrip()) :]:

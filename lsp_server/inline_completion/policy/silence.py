@@ -49,6 +49,8 @@ def worthless(text: str, cursor: Cursor) -> str | None:
     """Why a finished suggestion would add nothing."""
     if not text.strip():
         return "The model suggests nothing here."
+    if text[-1].isalnum() and cursor.word_right:
+        return "The suggestion would run into the word right of the cursor."
     if _repeats_above(text, cursor):
         return "The suggestion only repeats the lines above."
     if _repeats_below(text, cursor):

@@ -7,16 +7,14 @@ wins. `final` says that no more text will come, so that the last line counts as 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from lsp_server.inline_completion.policy import syntax
 from lsp_server.inline_completion.policy.brackets import unclosed, unopened
 from lsp_server.inline_completion.policy.cursor import Cursor
 from lsp_server.inline_completion.policy.indentation import indent_width
-from lsp_server.inline_completion.policy.lexer import CLOSERS, Mark, scan
+from lsp_server.inline_completion.policy.lexer import CLOSERS, scan
 from lsp_server.inline_completion.policy.markers import (
     closing_fence,
     find_marker,
@@ -29,8 +27,9 @@ from lsp_server.inline_completion.policy.silence import significant
 MAX_LINES = 24
 # From this many lines on, a blank line is a good place to end.
 BLANK_LINE_ENDS_AFTER = 10
-# The same line this often is a loop; a short piece repeated over this many characters is one as well.
-LINE_REPEATS = 3
+# Up to LOOP_LINES lines, LOOP_REPEATS times over, are a loop; so is a short piece over _LOOP_LENGTH characters.
+LOOP_LINES = 4
+LOOP_REPEATS = 3
 _LOOP = re.compile(r"(\S.{0,23}?)\1{5,}\Z", re.DOTALL)
 _LOOP_LENGTH = 48
 
@@ -63,8 +62,7 @@ class Draft:
     @cached_property
     def lines(self) -> list[Line]:
         result, start = [], 0
-        pieces = self.text.split("
-")
+        pieces = self.text.split("\n")
         for index, piece in enumerate(pieces):
             result.append(Line(start, piece, self.final or index < len(pieces) - 1))
             start += len(piece) + 1
@@ -110,15 +108,9 @@ def _closes_unopened(draft: Draft) -> Cut | None:
             continue
         elif missing and missing[0] == mark.text:
             missing.pop(0)
-        elif not _in_literal(text, mark, cursor):
+        else:
             return Cut(mark.offset, "closes what is not open")
     return None
-
-
-def _in_literal(text: str, mark: Mark, cursor: Cursor) -> bool:
-    # The lexer knows no regular expressions; where there is a grammar, it has the last word.
-    before = cursor.prefix[-syntax.WINDOW_BEFORE :] + text[: mark.offset]
-    return bool(syntax.literal_at(before, text[mark.offset + 1 :], cursor.language_id))
 
 
 def block_floor(cursor: Cursor) -> int:
@@ -138,10 +130,7 @@ def _free_lines(draft: Draft) -> Iterator[tuple[Line, bool]]:
             gap = True
             continue
         before = scan(text[: line.start], cursor.language, cursor.state)
-        depth = sum(
-            1 if mark.text in OPENERS else -1 for mark in before.brackets if mark.text in OPENERS | CLOSERS
-        )
-        if depth <= 0 and not before.state:
+        if not unclosed(before.brackets) and not before.state:
             yield line, gap
         gap = False
 
@@ -197,15 +186,16 @@ def _too_long(draft: Draft) -> Cut | None:
 
 
 def _loops(draft: Draft) -> Cut | None:
-    counts: Counter[str] = Counter()
-    first: dict[str, int] = {}
-    for line in draft.lines:
-        if not line.whole or not significant(line.text):
-            continue
-        counts[line.text] += 1
-        first.setdefault(line.text, line.start + len(line.text))
-        if counts[line.text] == LINE_REPEATS:
-            return Cut(first[line.text], "repeats itself")
+    lines = [line for line in draft.lines if line.whole and line.text.strip()]
+    texts = [line.text.strip() for line in lines]
+    for period in range(1, LOOP_LINES + 1):
+        for start in range(len(lines) - LOOP_REPEATS * period + 1):
+            unit = texts[start : start + period]
+            if texts[start : start + LOOP_REPEATS * period] == unit * LOOP_REPEATS and any(
+                map(significant, unit)
+            ):
+                last = lines[start + period - 1]
+                return Cut(last.start + len(last.text), "repeats itself")
     match = _LOOP.search(draft.text, max(0, len(draft.text) - 4 * _LOOP_LENGTH))
     if match and len(match.group()) >= _LOOP_LENGTH and len(set(match.group(1))) > 1:
         return Cut(match.end(1), "repeats itself")

@@ -70,7 +70,7 @@ async def generate(engine: EngineClient, request: InfillRequest, cursor: Cursor,
 
 
 def mean_logprob(deltas: list[TextDelta], keep: int) -> float:
-    """Mean natural-log probability per token over the pieces that begin within the first `keep` characters."""
+    """Mean natural-log probability per token, over the pieces that begin before `keep` characters."""
     position, tokens, total = 0, 0, 0.0
     for delta in deltas:
         if position >= keep and tokens:

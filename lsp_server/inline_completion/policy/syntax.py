@@ -69,15 +69,13 @@ def literal_at(before: str, after: str, language_id: str) -> str | None:
     node = _at(tree, len(before.encode("utf-8", "replace")))
     while node is not None:
         if node.type in _CODE_IN_STRING:
-            return ""
+            return "interpolation"
         if "comment" in node.type:
             return "comment"
-        if "string" in node.type or node.type == "char_literal":
+        if "string" in node.type or node.type in ("regex", "char_literal"):
             return "string"
-        if node.is_error:
-            return None
         node = node.parent
-    return ""
+    return None if tree.root_node.has_error else ""
 
 
 def opens_block(before: str, after: str, language_id: str) -> bool | None:
