@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from lsp_server.inline_completion.policy import syntax
-from lsp_server.inline_completion.policy.brackets import missing_closers
+from lsp_server.inline_completion.policy.brackets import missing_closers, unclosed
 from lsp_server.inline_completion.policy.indentation import IndentUnit, detect_unit, indent_width, leading
 from lsp_server.inline_completion.policy.languages import Language, language
 from lsp_server.inline_completion.policy.lexer import scan
@@ -138,7 +138,16 @@ def _opens_block(before: str, after: str, language_id: str, facts: Language) -> 
     if not stripped.endswith((*facts.block_openers, "=>")) or before[len(stripped) :].count("\n") > 1:
         return False
     parsed = syntax.opens_block(before, after, language_id)
-    return True if parsed is None else parsed
+    return _looks_like_opener(stripped.rpartition("\n")[2], facts) if parsed is None else parsed
+
+
+def _looks_like_opener(line: str, facts: Language) -> bool:
+    if not facts.block_keywords:
+        return True
+    word = _WORD_START.match(line.lstrip())
+    return (
+        word is not None and word.group() in facts.block_keywords and not unclosed(scan(line, facts).brackets)
+    )
 
 
 def _block_is_empty(before: str, line_suffix: str, line_below: str, unit: IndentUnit) -> bool:

@@ -11,6 +11,7 @@ class Language:
 
     quotes: string delimiters, longest first; those in multiline may span lines.
     block_openers: line ends after which a new block is expected.
+    block_keywords: words that begin a line whose block opener counts; () for no such rule.
     rust_quotes: `'` starts a character only as in 'x', else it is a lifetime.
     regexes: a `/` where a value is expected begins a regular expression.
     prose: text for people, where apostrophes and brackets carry no structure.
@@ -21,6 +22,7 @@ class Language:
     quotes: tuple[str, ...] = ('"', "'")
     multiline: frozenset[str] = frozenset()
     block_openers: tuple[str, ...] = ("{",)
+    block_keywords: tuple[str, ...] = ()
     rust_quotes: bool = False
     regexes: bool = False
     prose: bool = False
@@ -39,6 +41,10 @@ _LANGUAGES = {
         quotes=('"""', "'''", '"', "'"),
         multiline=frozenset({'"""', "'''"}),
         block_openers=(":",),
+        block_keywords=(
+            *("async", "case", "class", "def", "elif", "else", "except", "finally", "for", "if"),
+            *("match", "try", "while", "with"),
+        ),
     ),
     "typescript": _JAVASCRIPT,
     "typescriptreact": _JAVASCRIPT,

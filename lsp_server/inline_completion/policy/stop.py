@@ -27,7 +27,8 @@ from lsp_server.inline_completion.policy.silence import significant
 MAX_LINES = 24
 # From this many lines on, a blank line is a good place to end.
 BLANK_LINE_ENDS_AFTER = 10
-# Up to LOOP_LINES lines, LOOP_REPEATS times over, are a loop; so is a short piece over _LOOP_LENGTH characters.
+# Up to LOOP_LINES lines, LOOP_REPEATS times over, are a loop; so is a short piece, again and again, over
+# _LOOP_LENGTH characters.
 LOOP_LINES = 4
 LOOP_REPEATS = 3
 _LOOP = re.compile(r"(\S.{0,23}?)\1{5,}\Z", re.DOTALL)

@@ -58,9 +58,10 @@ def _at(tree: Tree, byte: int) -> Node | None:
 
 
 def literal_at(before: str, after: str, language_id: str) -> str | None:
-    """ "string" or "comment" when the character that follows `before` would be part of one; "" in code.
+    """What the character that follows `before` would be part of.
 
-    None when there is no grammar, or the parse is too broken to say.
+    "string" (also a regular expression), "comment", "interpolation" (code inside a string) or "" (code);
+    None when there is no grammar, or the text is too broken to say.
     """
     # An ordinary letter stands in for the text to come: a node then covers the place in question.
     tree = _parse(before + "x" + after, language_id)

@@ -17,6 +17,7 @@ from engine.types import (
     Timing,
 )
 from lsp_server.inline_completion.policy import Question, Selected, Suggestion
+from lsp_server.inline_completion.policy.cursor import read_cursor
 
 CURSOR = "¦"
 
@@ -30,7 +31,8 @@ def pieces_of(text: str) -> list[str]:
 class ScriptedEngine:
     """Plays one script per request; the last one is played again and again.
 
-    scripts: what the model writes. logprob: of every piece. finish: how a stream that is read to its end ends.
+    scripts: what the model writes, or reply: a function that writes it. logprob: of every piece.
+    finish: how a stream that is read to its end ends.
     hang: after the script, wait for ever (a model that is still busy). sent: pieces handed out per stream.
     """
 
@@ -117,6 +119,6 @@ def apply():
 @pytest.fixture
 def cursor_at(ask):
     """The cursor that the rules see."""
-    from lsp_server.inline_completion.policy.cursor import read_cursor
-
-    return lambda document, language_id="python", **options: read_cursor(ask(document, language_id, **options))
+    return lambda document, language_id="python", **options: read_cursor(
+        ask(document, language_id, **options)
+    )

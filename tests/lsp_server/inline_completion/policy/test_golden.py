@@ -22,7 +22,7 @@ def _cases():
             yield pytest.param(case, id=f"{file.stem}: {name}")
 
 
-@pytest.mark.parametrize("case", _cases())
+@pytest.mark.parametrize("case", list(_cases()))
 async def test_golden(case, ask, apply, scripted):
     options = {key: case[key] for key in ("invoked", "mode", "tab_size", "insert_spaces") if key in case}
     question = ask(case["document"], case["language"], **options)
