@@ -28,6 +28,9 @@ _GRAMMARS: dict[str, Callable[[], object]] = {
     "rust": tree_sitter_rust.language,
 }
 
+# Error recovery is slow (100 ms) in what has such lines: generated or minified text, where syntax tells little.
+MAX_LINE = 1000
+
 _CODE_IN_STRING = frozenset({"interpolation", "template_substitution"})
 _NOT_BLOCKS = frozenset(
     {
@@ -50,7 +53,9 @@ def _parser(language_id: str) -> Parser | None:
 
 def _parse(text: str, language_id: str) -> Tree | None:
     parser = _parser(language_id)
-    return parser.parse(text.encode("utf-8", "replace")) if parser else None
+    if parser is None or max(map(len, text.split("\n"))) > MAX_LINE:
+        return None
+    return parser.parse(text.encode("utf-8", "replace"))
 
 
 def _at(tree: Tree, byte: int) -> Node | None:
@@ -61,7 +66,7 @@ def literal_at(before: str, after: str, language_id: str) -> str | None:
     """What the character that follows `before` would be part of.
 
     "string" (also a regular expression), "comment", "interpolation" (code inside a string) or "" (code);
-    None when there is no grammar, or the text is too broken to say.
+    None when there is no grammar, or the text is too broken (or its lines too long) to say.
     """
     # An ordinary letter stands in for the text to come: a node then covers the place in question.
     tree = _parse(before + "x" + after, language_id)
@@ -82,7 +87,7 @@ def literal_at(before: str, after: str, language_id: str) -> str | None:
 def opens_block(before: str, after: str, language_id: str) -> bool | None:
     """Whether the last token of `before` opens a block (not a slice, a mapping entry or an annotation).
 
-    None when there is no grammar, or the parse is too broken to say.
+    None when there is no grammar, or the text is too broken (or its lines too long) to say.
     """
     tree = _parse(before + after, language_id)
     if tree is None:
@@ -99,7 +104,7 @@ def opens_block(before: str, after: str, language_id: str) -> bool | None:
 def well_formed(before: str, inserted: str, after: str, language_id: str) -> bool | None:
     """Whether no syntax error touches `inserted` once it stands between `before` and `after`.
 
-    None when there is no grammar.
+    None when there is no grammar, or its lines are too long to say.
     """
     tree = _parse(before + inserted + after, language_id)
     if tree is None:

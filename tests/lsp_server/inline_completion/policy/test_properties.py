@@ -7,6 +7,9 @@ from hypothesis import strategies as st
 
 from engine.types import FinishReason
 from lsp_server.inline_completion.policy import CompletionPolicy, Question
+from lsp_server.inline_completion.policy.brackets import unclosed
+from lsp_server.inline_completion.policy.languages import language
+from lsp_server.inline_completion.policy.lexer import PAIRS, scan
 
 LANGUAGES = ["python", "typescript", "javascript", "rust", "json", "markdown", "java", "shellscript", "other"]
 PUNCTUATION = [
@@ -106,6 +109,43 @@ def test_line_ends_of_the_document_make_no_difference(scripted):
             item.end - item.start for item in expected.suggestions
         ]
         assert found.reason == expected.reason
+
+    check()
+
+
+CALLS = st.recursive(
+    st.sampled_from(["a", "b1", '"text"', "'(['", "7"]),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda items: f"f({', '.join(items)})"),
+        st.lists(inner, min_size=1, max_size=3).map(lambda items: f"[{', '.join(items)}]"),
+        inner.map(lambda item: f"xs[{item}]"),
+    ),
+    max_leaves=8,
+)
+
+
+def test_auto_closed_brackets_never_double(scripted):
+    """The document is what an editor with auto-close holds after the user typed a part of an expression."""
+
+    @PROPERTIES
+    @given(CALLS, st.sampled_from(["python", "typescript", "java"]), st.sampled_from(["", ";"]), st.data())
+    def check(expression, language_id, end, data):
+        typed = data.draw(st.integers(0, len(expression) - 1))
+        found = scan(expression[:typed], language(language_id))
+        quote = found.state
+        closers = quote + "".join(PAIRS[mark.text] for mark in reversed(unclosed(found.brackets)))
+        before = "x = " + expression[:typed]
+        question = Question(
+            f"{before}{closers}{end}\n", len(before), language_id, "file:///a", invoked=True, count=1
+        )
+        result = answer(scripted(expression[typed:] + end), question)
+        if not result.suggestions:
+            # Only what stands there already was left to write.
+            assert expression[typed:] == closers
+            return
+        (item,) = result.suggestions
+        applied = question.text[: item.start] + item.insert_text + question.text[item.end :]
+        assert applied == f"x = {expression}{end}\n"
 
     check()
 
