@@ -116,10 +116,12 @@ def _closes_unopened(draft: Draft) -> Cut | None:
 
 def block_floor(cursor: Cursor) -> int:
     """The least indentation, in columns, that a line of the cursor's block can have."""
-    if cursor.after_opener:
-        opener = cursor.line_prefix if cursor.line_prefix.strip() else cursor.line_above
-        return indent_width(opener, cursor.unit) + 1
-    return indent_width(cursor.line_prefix, cursor.unit)
+    column = indent_width(cursor.line_prefix, cursor.unit)
+    if not cursor.after_opener:
+        return column
+    if cursor.line_prefix.strip():
+        return column + 1
+    return max(column, indent_width(cursor.line_above, cursor.unit) + 1)
 
 
 def _free_lines(draft: Draft) -> Iterator[tuple[Line, bool]]:

@@ -28,7 +28,7 @@ _GRAMMARS: dict[str, Callable[[], object]] = {
     "rust": tree_sitter_rust.language,
 }
 
-# Error recovery is slow (100 ms) in what has such lines: generated or minified text, where syntax tells little.
+# Longer lines are generated or minified text, where syntax tells little and error recovery is slow (100 ms).
 MAX_LINE = 1000
 
 _CODE_IN_STRING = frozenset({"interpolation", "template_substitution"})
