@@ -17,12 +17,7 @@ from lsp_server.inline_completion.policy.stop import MAX_LINES, block_floor, fin
         ("def f():\n    ¦\n", "a()<|endoftext|>b", "a()", "control marker"),
         ("def f():\n    ¦\n", "a(b))", "a(b)", "closes what is not open"),
         ("x = ¦\n", "'" + "ab " * 30, "'ab ", "repeats itself"),
-        (
-            "def f():\n    ¦\n",
-            "a = 1\n    b = 2\n" + "    a = 1\n    b = 2\n" * 2,
-            "a = 1\n    b = 2",
-            "repeats itself",
-        ),
+        ("def f():\n    ¦\n", "one()\n    two()\n    " * 3, "one()\n    two()", "repeats itself"),
     ],
 )
 def test_cuts(cursor_at, document, text, kept, rule):
