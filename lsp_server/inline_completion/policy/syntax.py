@@ -114,9 +114,25 @@ def well_formed(before: str, inserted: str, after: str, language_id: str) -> boo
     pending = [tree.root_node]
     while pending:
         node = pending.pop()
-        if node.end_byte < start or node.start_byte > end or not (node.has_error or node.is_missing):
+        if node.end_byte < start or node.start_byte > end:
             continue
-        if node.is_error or node.is_missing:
+        if (
+            node.is_error
+            or node.is_missing
+            or (node.start_byte >= start and _lacks_a_part(node, language_id))
+        ):
             return False
         pending.extend(node.children)
     return True
+
+
+def _lacks_a_part(node: Node, language_id: str) -> bool:
+    """What the Python grammar lets pass and Python does not: an empty block, a try without handlers."""
+    if language_id != "python":
+        return False
+    if node.type == "block":
+        return node.named_child_count == 0
+    return node.type == "try_statement" and all(
+        child.type not in ("except_clause", "except_group_clause", "finally_clause")
+        for child in node.children
+    )

@@ -26,6 +26,10 @@ def test_literal_at(before, after, language_id, found):
     [
         ("def f():\n    ", "return 1", "\n", "python", True),
         ("def f():\n    ", "return (", "\n", "python", False),
+        ("", "if x:\n", "y = 1\n", "python", False),
+        ("", "try:\n    a()\n", "b()\n", "python", False),
+        ("", "try:\n    a()\nfinally:\n    b()\n", "c()\n", "python", True),
+        ("fn f() ", "{}", "\n", "rust", True),
         ("fn f() {\n    ", "g();", "\n}\n", "rust", True),
         ("fn f() {\n    ", "g(;", "\n}\n", "rust", False),
         ("x = ", "1", "\n", "cobol", None),
