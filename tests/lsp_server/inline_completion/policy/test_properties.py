@@ -38,7 +38,7 @@ WHOLE = ["a", "foo", "return x", "if x:", "def f(x):", "else {", "x => x", "x = 
 UNICODE = ["é", "你好", "😀", "e\u0301", "\ud800"]
 PIECES = st.sampled_from([*PUNCTUATION, *BLANKS, *WHOLE, *UNICODE])
 TEXTS = st.lists(PIECES, max_size=14).map("".join)
-PROPERTIES = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PROPERTIES = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 LINE_ENDS = ("\n", "\r")
 
 
