@@ -13,7 +13,7 @@ from engine.client import EngineClient
 from engine.errors import HearthError
 from engine.types import InfillRequest, Priority
 from lsp_server.inline_completion.policy import silence
-from lsp_server.inline_completion.policy.cache import Key, SuggestionCache
+from lsp_server.inline_completion.policy.cache import Hit, Key, SuggestionCache
 from lsp_server.inline_completion.policy.cursor import Cursor, read_cursor
 from lsp_server.inline_completion.policy.declined import Declined
 from lsp_server.inline_completion.policy.infill import infill_request
@@ -26,6 +26,8 @@ from lsp_server.inline_completion.policy.values import Answer, Question, Suggest
 
 # Answers and documents remembered; older ones are no longer on any screen.
 _REMEMBERED = 128
+_UNFIT = "The suggestion does not fit the entry chosen in the completion list."
+_TURNED_DOWN = "The same suggestion was just turned down here."
 # Sampled alternatives are often alike: so many more draws than wanted items are tried.
 _EXTRA_DRAWS = 2
 
@@ -62,7 +64,11 @@ class CompletionPolicy:
 
         Cancelling the call closes the engine's stream at once. Raises HearthError when the engine fails.
         """
-        trace: dict[str, Any] = {"invoked": question.invoked, "version": question.version}
+        trace: dict[str, Any] = {
+            "invoked": question.invoked,
+            "version": question.version,
+            "outcomes": dict(self._outcomes),
+        }
         problem = invalid(question)
         if problem:
             return Answer((), problem, trace)
@@ -74,10 +80,10 @@ class CompletionPolicy:
         mode, mode_rule = decide_mode(cursor, question.mode, question.invoked)
         trace["mode"], trace["mode_rule"] = str(mode), mode_rule
 
-        cached = self._from_cache(question, cursor, mode)
-        trace["cache_hit"] = bool(cached)
-        if cached:
-            return Answer(tuple(cached), "From memory: the text so far follows an earlier suggestion.", trace)
+        hits = self._hits(question, cursor)
+        trace["cache_hit"] = bool(hits)
+        if hits:
+            return self._from_cache(question, cursor, mode, hits, trace)
 
         reason = None if question.invoked else silence.before_asking(cursor, deleting=deleting)
         if reason:
@@ -90,7 +96,7 @@ class CompletionPolicy:
 
     def accepted(self, suggestion_id: str) -> None:
         """The user took all of it: the prompt of the text that results is prepared in the background."""
-        offered = self._offered.get(suggestion_id)
+        offered = self._offered.pop(suggestion_id, None)
         if offered is None:
             return
         self._outcomes["accepted"] += 1
@@ -120,7 +126,7 @@ class CompletionPolicy:
 
     def rejected(self, suggestion_id: str) -> None:
         """The user turned it down: it is not offered again unasked."""
-        offered = self._offered.get(suggestion_id)
+        offered = self._offered.pop(suggestion_id, None)
         if offered is not None:
             self._outcomes["rejected"] += 1
             self._declined.remember(offered.uri, offered.cursor, offered.text)
@@ -148,20 +154,26 @@ class CompletionPolicy:
         removed = before.position - cursor.position
         return removed > 0 and before.prefix[: len(before.prefix) - removed].endswith(cursor.prefix[-200:])
 
-    def _from_cache(self, question: Question, cursor: Cursor, mode: Mode) -> list[Suggestion]:
+    def _hits(self, question: Question, cursor: Cursor) -> list[Hit]:
         hits = self._cache.find(Key.of(question), cursor)
-        if question.invoked and len(hits) < question.count:
-            return []
-        wanted = question.count if question.invoked else 1
+        if question.invoked:
+            return hits[: question.count] if len(hits) >= question.count else []
+        return hits[:1]
+
+    def _from_cache(
+        self, question: Question, cursor: Cursor, mode: Mode, hits: list[Hit], trace: dict[str, Any]
+    ) -> Answer:
         request = infill_request(question, cursor, mode)
         suggestions = []
-        for hit in hits[:wanted]:
+        for hit in hits:
             if not question.invoked and self._declined.holds(question.uri, cursor, hit.text):
-                continue
+                return Answer((), _TURNED_DOWN, trace)
             suggestion = self._offer(question, cursor, hit.text, hit.covers, request)
             if suggestion is not None:
                 suggestions.append(suggestion)
-        return suggestions
+        if suggestions:
+            return Answer(tuple(suggestions), "From memory: the text follows an earlier suggestion.", trace)
+        return Answer((), _UNFIT, trace)
 
     async def _from_engine(
         self, question: Question, cursor: Cursor, mode: Mode, trace: dict[str, Any]
@@ -179,12 +191,12 @@ class CompletionPolicy:
             if refused is None and not question.invoked:
                 refused = silence.unsure(generated.mean_logprob)
                 if refused is None and self._declined.holds(question.uri, cursor, shaped.text):
-                    refused = "The same suggestion was just turned down here."
+                    refused = _TURNED_DOWN
             suggestion = None
             if refused is None:
                 suggestion = self._offer(question, cursor, shaped.text, shaped.covers, request)
                 if suggestion is None:
-                    refused = "The suggestion does not fit the entry chosen in the completion list."
+                    refused = _UNFIT
                 elif any(other.insert_text == suggestion.insert_text for other in suggestions):
                     refused = "The same as another one."
                 else:

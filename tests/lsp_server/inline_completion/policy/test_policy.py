@@ -167,12 +167,16 @@ async def test_automatic_gives_one_item(ask, scripted):
 
 @pytest.mark.parametrize("outcome", ["rejected", "accepted"])
 async def test_what_was_turned_down_or_undone_is_not_offered_again(ask, scripted, outcome):
-    policy = CompletionPolicy(scripted("1\n"))
+    engine = scripted("1\n")
+    policy = CompletionPolicy(engine)
     first = (await policy.answer(ask("x = ¦\n"))).suggestions[0]
     getattr(policy, outcome)(first.id)
     answer = await policy.answer(ask("x = ¦\n"))
     assert answer.suggestions == ()
     assert "turned down" in answer.reason
+    assert len(engine.requests) == 1
+    in_another_mode = await policy.answer(ask("x = ¦\n", mode="single"))
+    assert "turned down" in in_another_mode.reason
     asked = await policy.answer(ask("x = ¦\n", invoked=True, mode="single", count=1))
     assert asked.suggestions[0].insert_text == "1"
 
@@ -318,3 +322,14 @@ async def test_memory_is_bounded(ask, scripted):
         await policy.answer(ask(f"x{number} = ¦\n", uri=f"file:///{number}"))
     assert len(policy._cache) == 64
     assert len(policy._offered) == len(policy._latest) == 128
+
+
+async def test_outcomes_are_counted_once(ask, scripted):
+    policy = CompletionPolicy(scripted("1\n", "2\n"))
+    first = (await policy.answer(ask("x = ¦\n"))).suggestions[0]
+    policy.shown(first.id)
+    policy.accepted(first.id)
+    policy.accepted(first.id)
+    policy.rejected(first.id)
+    answer = await policy.answer(ask("y = ¦\n"))
+    assert answer.trace["outcomes"] == {"shown": 1, "accepted": 1}
