@@ -100,7 +100,7 @@ def ask():
         selected = options.pop("selected", None)
         if selected is not None:
             selected = Selected(*selected)
-        options.setdefault("uri", "file:///work/a")
+        options.setdefault("uri", "file:///project/a")
         return Question(text=text, offset=offset, language_id=language_id, selected=selected, **options)
 
     return make

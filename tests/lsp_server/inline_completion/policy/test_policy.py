@@ -108,8 +108,8 @@ async def test_typing_something_else_asks_again(ask, scripted):
 async def test_never_from_another_file(ask, scripted):
     engine = scripted("1\n", "2\n")
     policy = CompletionPolicy(engine)
-    await policy.answer(ask("x = ¦\n", uri="file:///work/a.py"))
-    answer = await policy.answer(ask("x = ¦\n", uri="file:///work/b.py"))
+    await policy.answer(ask("x = ¦\n", uri="file:///project/a.py"))
+    answer = await policy.answer(ask("x = ¦\n", uri="file:///project/b.py"))
     assert answer.suggestions[0].insert_text == "2"
 
 
