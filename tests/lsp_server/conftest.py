@@ -150,7 +150,7 @@ class Session:
         return [m["params"] for m in self.sent if m.get("method") == method]
 
     async def until(self, condition: Callable[[], Any]) -> Any:
-        """Wait until the condition holds after something was sent (or the loop had turns); gives its value."""
+        """Give the loop turns until the condition holds; returns its value."""
         for _ in range(1000):
             if value := condition():
                 return value
@@ -209,7 +209,9 @@ class Session:
         )
 
     @staticmethod
-    def completion(uri: str, line: int, character: int, *, invoked: bool = False, **extra: Any) -> dict[str, Any]:
+    def completion(
+        uri: str, line: int, character: int, *, invoked: bool = False, **extra: Any
+    ) -> dict[str, Any]:
         return {
             "textDocument": {"uri": uri},
             "position": {"line": line, "character": character},
