@@ -112,7 +112,8 @@ class TextBuffer:
         return sum(chunk.units(encoding) for chunk in self._chunks)
 
     def pieces(self, start: int, end: int) -> Iterator[Piece]:
-        """The non-empty parts of chunks that make up [start, end), in order."""
+        """The non-empty parts of chunks that make up [start, end), in order; never past the text's end."""
+        end = min(end, len(self))
         index = self._chunk_at(start)
         while start < end:
             base = self._offsets[index]

@@ -21,12 +21,24 @@ class _Job(Generic[T]):
     work: Callable[[], Coroutine[None, None, T]]
     answer: asyncio.Future[T | None]
     task: asyncio.Task[T] | None = None
+    stopping: bool = False
+
+    async def run(self) -> T:
+        """The work, unless the client cancelled it before its first turn."""
+        if self.answer.done():
+            raise asyncio.CancelledError
+        return await self.work()
 
     def supersede(self) -> None:
         """Answer None now and stop the work; the task ends by itself a little later."""
         if not self.answer.done():
             self.answer.set_result(None)
-        if self.task is not None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Cancel the work, once: a second cancellation would break into its clean-up."""
+        if self.task is not None and not self.stopping:
+            self.stopping = True
             self.task.cancel()
 
 
@@ -91,7 +103,7 @@ class Dispatcher(Generic[T]):
 
     def _start(self, key: str, job: _Job[T]) -> None:
         self._running[key] = job
-        job.task = asyncio.create_task(job.work())
+        job.task = asyncio.create_task(job.run())
         job.task.add_done_callback(partial(self._finished, key, job))
 
     def _finished(self, key: str, job: _Job[T], task: asyncio.Task[T]) -> None:
@@ -112,5 +124,5 @@ class Dispatcher(Generic[T]):
             return
         if self._waiting.get(key) is job:
             del self._waiting[key]
-        elif job.task is not None:
-            job.task.cancel()
+        else:
+            job.stop()

@@ -16,7 +16,8 @@ from lsp_server.documents.text_buffer import TextBuffer
 URI = "file:///a"
 PIECES = [
     "a", "b c", "\n", "\r", "\r\n", "\f", "\v", "\x1c", "\x1d", "\x85", "\u2028", "\u2029", "\ufeff", "\t",
-    "\0", "é", "e\u0301", "漢字", "\U0001f600", "\U0001f468\u200d\U0001f469", "\U00010400", "\ud83d", "\ude00",
+    "\0", "é", "e\u0301", "漢字", "\U0001f600", "\U0001f468\u200d\U0001f469", "\U00010400",
+    "\ud83d", "\ude00",
 ]  # fmt: skip
 # As a JSON parser gives it: two halves in a row are one character; halves may still meet by an edit.
 texts = (

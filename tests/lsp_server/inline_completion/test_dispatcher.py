@@ -111,6 +111,29 @@ async def test_cancelling_before_the_first_turn_never_starts_it(work, log):
     assert await dispatcher.submit("doc", b) == "b"
 
 
+async def test_work_that_cleans_up_is_not_cancelled_again(work, log):
+    dispatcher = Dispatcher()
+    hold = asyncio.Event()
+
+    async def slow_to_stop():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await hold.wait()
+            log.append("cleaned up")
+
+    answer = dispatcher.submit("doc", slow_to_stop)
+    await turns()
+    answer.cancel()
+    await turns()
+    dispatcher.submit("doc", work("b"))
+    dispatcher.drop("doc")
+    await turns()
+    hold.set()
+    await dispatcher.close()
+    assert log == ["cleaned up"]
+
+
 async def test_drop_answers_all_of_a_document(work, log):
     dispatcher, a, b = Dispatcher(), work("a"), work("b")
     first = dispatcher.submit("doc", a)
@@ -185,8 +208,10 @@ async def _never_two_at_once(steps):
             try:
                 await gate.wait()
             finally:
-                await asyncio.sleep(0)  # an engine takes a moment to let go
-                running[document] -= 1
+                try:
+                    await asyncio.sleep(0)  # an engine takes a moment to let go
+                finally:
+                    running[document] -= 1
             return "done"
 
         return work
