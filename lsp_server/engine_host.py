@@ -32,6 +32,10 @@ class Policy(Protocol):
 PolicyFactory = Callable[[EngineClient], Policy]
 
 
+# How often an engine that is still loading is asked; small beside the seconds that loading takes.
+POLL_SECONDS = 0.05
+
+
 class EngineHost:
     """Holds the engine and the policy that uses it; both are None until loaded.
 
@@ -87,6 +91,7 @@ class EngineHost:
         await self._drop()
         try:
             self.engine = await self._factory(settings)
+            await _until_loaded(self.engine)
             self.policy = self._policy_factory(self.engine)
         except HearthError as error:
             log.error("the engine did not load: %s", error)
@@ -113,3 +118,11 @@ class EngineHost:
                 await engine.close()
             except Exception as error:  # noqa: BLE001 - it is going away either way
                 log.error("closing the engine failed: %s", describe(error))
+
+
+async def _until_loaded(engine: EngineClient) -> None:
+    """Engines load by themselves once made. Raises EngineUnavailable, with the reason, when that fails."""
+    while (status := await engine.status()).state == "loading":
+        await asyncio.sleep(POLL_SECONDS)
+    if status.state == "failed":
+        raise EngineUnavailable(status.message or "The model could not be loaded.")

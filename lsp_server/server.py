@@ -19,6 +19,7 @@ from lsp_server.engine_host import EngineFactory, EngineHost, PolicyFactory
 from lsp_server.inline_completion.dispatcher import Dispatcher
 from lsp_server.inline_completion.explanation import Explanations
 from lsp_server.notices import NOTICES
+from lsp_server.notices.focus import warm_focused
 from lsp_server.progress import Progress
 from lsp_server.requests import REQUESTS
 from lsp_server.requests.initialize import Client
@@ -60,6 +61,7 @@ class HearthServer(JsonRPCServer):
         self.dispatcher: Dispatcher[lsp.InlineCompletionList | None] = Dispatcher()
         self.explanations = Explanations()
         self.cursors: dict[str, int] = {}  # by URI: where the user last worked, in code points
+        self.focused: str | None = None
         self.status = StatusReporter(lambda params: self.protocol.notify(STATUS_NOTICE, params))
         self.engine = EngineHost(
             engine_factory,
@@ -166,6 +168,7 @@ class HearthServer(JsonRPCServer):
     def _engine_ready(self) -> None:
         self._end_progress("ready")
         self.status.engine(None)
+        warm_focused(self)
 
     def _engine_failed(self, error: HearthError) -> None:
         self._end_progress("failed")

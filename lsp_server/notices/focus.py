@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from lsprotocol import types as lsp
 
 from engine.errors import HearthError
+from lsp_server.engine_host import Policy
 from lsp_server.inline_completion.eligibility import why_excluded
 from lsp_server.inline_completion.params import VersionedDocument
+from lsp_server.inline_completion.policy import Question
 from lsp_server.inline_completion.question import Place
 from lsp_server.status import Status
 from lsp_server.transport.logs import describe
@@ -38,29 +40,35 @@ class FocusParams:
 def did_focus(server: HearthServer, params: FocusParams) -> None:
     """Stop warming what has lost the focus; warm what has got it."""
     server.dispatcher.stop_warming()
-    if params.text_document is None:
-        return
-    uri = params.text_document.uri
-    snapshot = server.documents.get(uri)
+    server.focused = params.text_document.uri if params.text_document else None
+    snapshot = server.documents.get(server.focused) if server.focused else None
     if snapshot is None:
         return
-    path = server.workspace.relative_path(uri)
-    excluded = why_excluded(snapshot, path, server.settings)
+    excluded = why_excluded(snapshot, server.workspace.relative_path(snapshot.uri), server.settings)
     server.status.document(Status(kind="Inactive", message=excluded) if excluded else Status())
-    if excluded or not snapshot.in_sync or server.engine.policy is None:
-        return
     if params.position is not None:
-        server.cursors[uri] = Place.at(snapshot, params.position, server.documents.encoding).cursor
-    if uri in server.cursors:
-        place = Place(snapshot, server.cursors[uri], server.documents.encoding)
-        server.dispatcher.warm(uri, partial(_warm, server, place, path))
+        place = Place.at(snapshot, params.position, server.documents.encoding)
+        server.cursors[snapshot.uri] = place.cursor
+    warm_focused(server)
 
 
-async def _warm(server: HearthServer, place: Place, path: str) -> None:
-    if server.engine.policy is None:
+def warm_focused(server: HearthServer) -> None:
+    """Prefill at the user's place in the focused document, if all of these are known and allowed."""
+    uri = server.focused
+    snapshot = server.documents.get(uri) if uri else None
+    if uri is None or snapshot is None or uri not in server.cursors or server.engine.policy is None:
         return
+    path = server.workspace.relative_path(uri)
+    if snapshot.in_sync and not why_excluded(snapshot, path, server.settings):
+        place = Place(snapshot, server.cursors[uri], server.documents.encoding)
+        server.dispatcher.warm(
+            uri, partial(_warm, server.engine.policy, place.question(server.settings, path))
+        )
+
+
+async def _warm(policy: Policy, question: Question) -> None:
     try:
-        await server.engine.policy.warm(place.question(server.settings, path))
+        await policy.warm(question)
     except HearthError as error:
         log.info("not warmed: %s", error)
     except Exception as error:  # noqa: BLE001 - warming is a favour; its failure costs nothing

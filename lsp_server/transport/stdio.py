@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pygls.io_ import StdoutWriter
 
@@ -25,16 +25,19 @@ _READ_SIZE = 1 << 16
 _CLOSE_SECONDS = 5.0
 
 
-def run_stdio(server: HearthServer) -> int:
-    """Serve on this process' stdin and stdout until the session ends; returns the exit code.
+def run_stdio(server: HearthServer) -> NoReturn:
+    """Serve on this process' stdin and stdout until the session ends, then end the process.
 
-    0 after shutdown and then exit (or the end of stdin), else 1.
+    Exit code: 0 after shutdown and then exit (or the end of stdin), else 1. The process ends at once: a
+    worker thread that still hashes or computes must not outlive the editor.
     """
     # Whatever prints from now on (a library, native code) must not land between two messages.
     stdout = os.fdopen(os.dup(1), "wb")
     sys.stdout.flush()
     os.dup2(2, 1)
-    return asyncio.run(_serve(server, StdoutWriter(stdout)))
+    code = asyncio.Runner().run(_serve(server, StdoutWriter(stdout)))
+    logging.shutdown()
+    os._exit(code)
 
 
 async def _serve(server: HearthServer, writer: StdoutWriter) -> int:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from engine.errors import EngineUnavailable, ModelFileError
+from engine.types import EngineStatus
 
 PROGRESS = {"window": {"workDoneProgress": True}}
 
@@ -25,7 +26,14 @@ class Loader:
 
 
 class Engine:
-    closed = False
+    """States one after the other, the last one for ever."""
+
+    def __init__(self, *states):
+        self.states = [*states] or [EngineStatus("ready")]
+        self.closed = False
+
+    async def status(self):
+        return self.states.pop(0) if len(self.states) > 1 else self.states[0]
 
     async def close(self):
         self.closed = True
@@ -155,3 +163,42 @@ async def test_progress_agreed_to_after_the_end_shows_nothing(loading, loader):
 async def test_clients_without_progress_are_not_asked(loading):
     session = await loading()
     assert [m for m in session.sent if "method" in m and "id" in m] == []
+
+
+async def test_an_engine_that_loads_by_itself_is_waited_for(loading, loader, monkeypatch):
+    monkeypatch.setattr("lsp_server.engine_host.POLL_SECONDS", 0)
+    session = await loading()
+    uri = session.open("x = ")
+    waiting = session.complete(uri, 0, 4, invoked=True)
+    loader.loads[0][1].set_result(Engine(*[EngineStatus("loading")] * 5, EngineStatus("ready")))
+    assert (await session.response(waiting))["result"]["items"]
+
+
+async def test_an_engine_that_fails_by_itself_is_told(loading, loader, monkeypatch):
+    monkeypatch.setattr("lsp_server.engine_host.POLL_SECONDS", 0)
+    session = await loading()
+    failed = EngineStatus("failed", message="The weights are cut short.")
+    loader.loads[0][1].set_result(Engine(EngineStatus("loading"), failed))
+    await session.until(lambda: session.notices("window/showMessage"))
+    assert session.notices("window/showMessage")[0]["message"] == "The weights are cut short."
+    assert await session.result("shutdown") is None
+    assert loader.engines[0].closed
+
+
+async def test_a_load_that_is_overtaken_closes_its_engine(loading, loader):
+    session = await loading()
+    loader.loads[0][1].set_result(Engine(EngineStatus("loading")))
+    await session.until(lambda: session.server.engine.engine)
+    session.notify("workspace/didChangeConfiguration", {"settings": {"model": "two"}})
+    await session.until(lambda: len(loader.loads) == 2)
+    assert loader.engines[0].closed
+
+
+async def test_the_focused_place_is_made_warm_once_the_model_is_loaded(loading, loader):
+    session = await loading()
+    uri = session.open("x = ")
+    place = {"line": 0, "character": 4}
+    session.notify("textDocument/didFocus", {"textDocument": {"uri": uri}, "position": place})
+    loader.loads[0][1].set_result(Engine())
+    await session.until(lambda: session.policy and session.policy.warmed)
+    assert session.policy.warmed[0].offset == 4

@@ -1,12 +1,14 @@
 """The real server over stdio with a scripted policy: `python fake_server.py LOG_DIR LOG_LEVEL`.
 
 The text of the cursor's line says what the policy does: `#wait` never answers, `#boom` fails in an unexpected
-way, `#print` prints to stdout as a library might, anything else is answered with "ghost" at the cursor.
+way, `#hang` blocks a worker thread for ever, `#print` prints to stdout as a library might, anything else is
+answered with "ghost" at the cursor.
 """
 
 import asyncio
 import os
 import sys
+import threading
 from pathlib import Path
 
 from engine.types import EngineStatus
@@ -36,6 +38,9 @@ class Policy:
                 await asyncio.Event().wait()
             finally:
                 server.protocol.notify("test/stopped")
+        if "#hang" in before:
+            server.protocol.notify("test/started")
+            await asyncio.to_thread(threading.Event().wait)
         if "#boom" in before:
             raise ValueError(f"cannot work with {before!r}")
         if "#print" in before:
@@ -65,4 +70,4 @@ async def make_engine(settings):
 
 log_file = start_logging(Path(sys.argv[1]), sys.argv[2])
 server = HearthServer(make_engine, Policy, log_file)
-sys.exit(run_stdio(server))
+run_stdio(server)

@@ -30,25 +30,24 @@ async def is_alive(client):
     return True
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        b"Content-Length: 3\r\n\r\n{{{",
-        b"Content-Type: x\r\n\r\n",
-        b"Content-Length: many\r\n\r\n",
-        b"Content-Length: 0\r\n\r\n",
-        b"Content-Length: 4\r\n\r\n\xff\xff\xff\xff",
-        b"x" * 300_000 + b"\r\n\r\n",
-    ],
-    ids=["not JSON", "no length", "length in words", "empty", "not UTF-8", "endless header"],
-)
-async def test_a_broken_message_gets_the_parse_error_and_the_next_one_its_answer(spawn, broken):
+BROKEN = {
+    "not JSON": b"Content-Length: 3\r\n\r\n{{{",
+    "no length": b"Content-Type: x\r\n\r\n",
+    "length in words": b"Content-Length: many\r\n\r\n",
+    "empty": b"Content-Length: 0\r\n\r\n",
+    "not UTF-8": b"Content-Length: 4\r\n\r\n\xff\xff\xff\xff",
+    "endless header": b"x" * 300_000 + b"\r\n\r\n",
+}
+
+
+async def test_a_broken_message_gets_the_parse_error_and_the_next_one_its_answer(spawn):
     async with spawn() as client:
         await client.initialize()
-        await client.write(broken)
-        answer = await client.read_until(lambda m: "method" not in m)
-        assert (answer["id"], answer["error"]["code"]) == (None, -32700)
-        assert await is_alive(client)
+        for name, broken in BROKEN.items():
+            await client.write(broken)
+            answer = await client.read_until(lambda m: "method" not in m)
+            assert (answer["id"], answer["error"]["code"]) == (None, -32700), name
+            assert await is_alive(client)
 
 
 async def test_headers_in_any_case_and_order_and_split_writes_are_read(spawn):
@@ -78,7 +77,20 @@ async def test_exit_after_shutdown_is_code_0(spawn):
         assert await client.exit_code() == 0
 
 
-@pytest.mark.parametrize("half", [b"", b"Content-Le", b"Content-Length: 100\r\n\r\n{"])
+async def test_a_worker_thread_that_hangs_does_not_keep_the_process_alive(spawn):
+    async with spawn() as client:
+        await client.initialize()
+        await client.notify("textDocument/didOpen", document("#hang"))
+        await client.send(
+            {"jsonrpc": "2.0", "id": 9, "method": "textDocument/inlineCompletion", "params": completion(0, 5)}
+        )
+        await client.read_until(lambda m: m.get("method") == "test/started")
+        await client.request("shutdown")
+        await client.notify("exit")
+        assert await client.exit_code() == 0
+
+
+@pytest.mark.parametrize("half", [b"", b"Content-Length: 100\r\n\r\n{"])
 async def test_the_end_of_stdin_ends_the_server(spawn, half):
     async with spawn() as client:
         await client.initialize()
