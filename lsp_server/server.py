@@ -166,6 +166,7 @@ class HearthServer(JsonRPCServer):
             self._in_background(self._progress.begin("Hearth: loading the model"))
 
     def _engine_ready(self) -> None:
+        log.info("the model is loaded")
         self._end_progress("ready")
         self.status.engine(None)
         warm_focused(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +36,7 @@ class Explanation:
         ]
         if self.suggestions:
             lines.append(f"Suggestions sent: {self.suggestions}.")
-        lines += [f"{key}: {value}" for key, value in self.trace.items()]
+        lines += [f"{key}: {_plain(value)}" for key, value in self.trace.items()]
         return "\n".join(lines)
 
     def as_data(self) -> dict[str, Any]:
@@ -49,6 +50,10 @@ class Explanation:
             "suggestions": self.suggestions,
             "trace": self.trace,
         }
+
+
+def _plain(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2, default=str)
 
 
 class Explanations:

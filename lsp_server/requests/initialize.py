@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as lsp
@@ -17,6 +18,8 @@ from lsp_server.transport.protocol import Phase
 
 if TYPE_CHECKING:
     from lsp_server.server import HearthServer
+
+log = logging.getLogger(__name__)
 
 
 @params_class
@@ -62,6 +65,7 @@ def handle(server: HearthServer, params: InitializeParams) -> lsp.InitializeResu
     if params.process_id is not None:
         server.watch_parent(params.process_id)
     server.protocol.phase = Phase.RUNNING
+    log.info("Hearth %s serves an editor that counts in %s", server.version, server.client.encoding)
     return lsp.InitializeResult(
         capabilities=capabilities(server.client),
         server_info=lsp.ServerInfo(name=server.name, version=server.version),
