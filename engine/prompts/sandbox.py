@@ -161,14 +161,13 @@ class Sandbox(ImmutableSandboxedEnvironment):
         parts = list(_limited(values))
         _check_text(parts)
         _check_size(len(parts) * len(separator))
-        joined: str = separator.join(map(str, parts))
-        return joined
+        return separator.join(map(str, parts))
 
     def _replace_filter(self, text: Any, old: str, new: str) -> str:
         self._step()
-        text = str(_check_text(text))
-        _check_replace(text, old, new)
-        return text.replace(old, new)
+        whole = str(_check_text(text))
+        _check_replace(whole, old, new)
+        return whole.replace(old, new)
 
     def _indent_filter(
         self, text: Any, width: int | str = 4, first: bool = False, blank: bool = False
