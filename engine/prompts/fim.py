@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from engine.errors import RequestError
 from engine.prompts.families import FimFormat, FimOrder
 from engine.prompts.healing import heal
-from engine.prompts.window import Window, clip_length, count_up_to, prefix_window, suffix_window
+from engine.prompts.window import (
+    STEADY_CHARACTERS,
+    Window,
+    clip_length,
+    count_up_to,
+    prefix_window,
+    steady,
+    suffix_window,
+)
 from engine.tokenizer import Tokenizer
 from engine.types import ContextFile, InfillRequest
 
@@ -147,9 +155,9 @@ def _shares(
 ) -> tuple[int, int, int]:
     """Tokens for prefix (lead included), suffix and context; together at most body."""
     grain = max(1, body // _GRAINS)
-    prefix_need = tokenizer.count(lead) + count_up_to(tokenizer, prefix, body, from_end=True)
-    # Rounded up, with room: else each key typed in a short file would move the suffix's end.
-    prefix_need = grain * (prefix_need // grain + 1)
+    prefix_need = tokenizer.count(lead) + count_up_to(tokenizer, steady(prefix), body, from_end=True)
+    # Rounded up, with room for what is not steady: else each key in a short file moved the suffix's end.
+    prefix_need = grain * (prefix_need // grain + 1) + STEADY_CHARACTERS
     suffix_need = max(1, count_up_to(tokenizer, suffix, body, from_end=False))
     context_need = 0
     for file in reversed(context):

@@ -17,23 +17,21 @@ _MOST_TOKENS = 8  # identifiers longer than this are left as they are
 
 
 def heal(ids: list[int], tokenizer: Tokenizer) -> tuple[list[int], bytes]:
-    """(ids without the tokens of the identifier that they end in, the bytes those tokens spelled).
+    """(ids without the identifier that they end in, the bytes of what was removed).
 
-    The bytes may begin with a blank that belongs to the word's first token. Nothing is removed after a
-    blank, a newline or punctuation, or from an identifier of more than eight tokens.
+    The bytes may begin with the blank or sign before the word, which its first token may hold. Nothing is
+    removed after a blank, a newline or punctuation, or from an identifier of more than eight tokens.
     """
     kept = len(ids)
-    while kept > 0 and len(ids) - kept < _MOST_TOKENS:
-        spelled = tokenizer.token_bytes(ids[kept - 1])
-        if not spelled or not _is_word(spelled[1:] or spelled):
-            break
-        if not _is_word(spelled[:1]):  # " word" or ".word": the word begins inside this token
-            kept -= 1
-            break
+    while kept > 0 and _is_word(tokenizer.token_bytes(ids[kept - 1])):
         kept -= 1
-    else:
-        if kept > 0 and _ends_in_word(tokenizer.token_bytes(ids[kept - 1])):
-            return list(ids), b""
+    if kept > 0:
+        before = tokenizer.token_bytes(ids[kept - 1])
+        # Most vocabularies join a blank or a sign to the word after it: " word", ".word".
+        if _is_signed_word(before) or (kept < len(ids) and _is_sign(before)):
+            kept -= 1
+    if len(ids) - kept > _MOST_TOKENS:
+        return list(ids), b""
     forced = b"".join(tokenizer.token_bytes(token) for token in ids[kept:])
     return list(ids[:kept]), forced
 
@@ -89,8 +87,12 @@ def _after(prefix: bytes) -> bytes | None:
 
 def _is_word(spelled: bytes) -> bool:
     # Bytes from 0x80 on are parts of letters far more often than not.
-    return all(byte >= 0x80 or byte == 0x5F or chr(byte).isalnum() for byte in spelled)
+    return bool(spelled) and all(byte >= 0x80 or byte == 0x5F or chr(byte).isalnum() for byte in spelled)
 
 
-def _ends_in_word(spelled: bytes) -> bool:
-    return bool(spelled) and _is_word(spelled[-1:])
+def _is_sign(spelled: bytes) -> bool:
+    return len(spelled) == 1 and spelled not in b"\r\n" and not _is_word(spelled)
+
+
+def _is_signed_word(spelled: bytes) -> bool:
+    return _is_sign(spelled[:1]) and _is_word(spelled[1:])

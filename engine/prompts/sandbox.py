@@ -117,11 +117,18 @@ class Sandbox(ImmutableSandboxedEnvironment):
             raise SecurityError("the ** operator is not available")
         if operator == "+" and _has_length(left) and _has_length(right):
             _check_size(len(left) + len(right))
-        if operator == "*" and not (isinstance(left, (int, float)) and isinstance(right, (int, float))):
-            if not isinstance(left, str) or not isinstance(right, int):
-                raise SecurityError("the * operator repeats texts only")
-            _check_size(len(left) * right)
+        if operator == "*":
+            self._check_product(left, right)
         return super().call_binop(context, operator, left, right)
+
+    def _check_product(self, left: Any, right: Any) -> None:
+        if isinstance(left, str) and isinstance(right, int):
+            _check_size(len(left) * right)
+        elif isinstance(left, int) and isinstance(right, int):
+            if left.bit_length() + right.bit_length() > 256:
+                raise SecurityError("a product has more than 256 bits")
+        elif not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
+            raise SecurityError("the * operator repeats texts and multiplies numbers only")
 
     def _step(self) -> None:
         self._steps += 1
@@ -161,14 +168,13 @@ class Sandbox(ImmutableSandboxedEnvironment):
         parts = list(_limited(values))
         _check_text(parts)
         _check_size(len(parts) * len(separator))
-        joined: str = separator.join(map(str, parts))
-        return joined
+        return separator.join(map(str, parts))
 
     def _replace_filter(self, text: Any, old: str, new: str) -> str:
         self._step()
-        text = str(_check_text(text))
-        _check_replace(text, old, new)
-        return text.replace(old, new)
+        whole = str(_check_text(text))
+        _check_replace(whole, old, new)
+        return whole.replace(old, new)
 
     def _indent_filter(
         self, text: Any, width: int | str = 4, first: bool = False, blank: bool = False

@@ -20,6 +20,7 @@ _USUAL_CHARACTERS_PER_TOKEN = 4
 _CHARACTERS_PER_TOKEN = 8
 _STEPS_PER_WINDOW = 4
 _SHORTEST_GRID = 32
+STEADY_CHARACTERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +52,26 @@ def prefix_window(tokenizer: Tokenizer, text: str, tokens: int, lead: str = "") 
 
     lead: text that the format puts before the window; it counts.
     """
-    # The start follows from the whole lines alone, with room left for the line being typed: a count that
-    # a key can both raise and lower would let the start swing back and forth.
-    line = text.rfind("\n") + 1
-    grain = max(8, tokens // 8)
-    typed = tokenizer.count(text[max(line, len(text) - clip_length(tokens)) :])
-    room = tokens - grain * (typed // grain + 1)
-    start = _earliest_anchor(tokenizer, text[:line], room, _grid(tokens), lead)
+    grid = _grid(tokens)
+    settled = steady(text)
+    start = _earliest_anchor(tokenizer, settled, tokens - STEADY_CHARACTERS, grid, lead)
     if start is not None:
         ids = _encode(tokenizer, lead + text[start:])
         if len(ids) <= tokens:
             return Window(ids, start, len(text))
-    start = _earliest_anchor(tokenizer, text, tokens, _grid(tokens), lead)
+    start = _earliest_anchor(tokenizer, text, tokens, grid, lead)
     if start is None:
         return _last_resort(tokenizer, text, tokens, lead)
     return Window(_encode(tokenizer, lead + text[start:]), start, len(text))
+
+
+def steady(text: str) -> str:
+    """Text without what follows its last sixteenth character.
+
+    Sizes are measured on this. Tokens merge as a word grows, so a key can lower a count as well as raise
+    it, and a start that followed each count would swing back and forth.
+    """
+    return text[: len(text) // STEADY_CHARACTERS * STEADY_CHARACTERS]
 
 
 def _earliest_anchor(tokenizer: Tokenizer, text: str, tokens: int, grid: int, lead: str) -> int | None:

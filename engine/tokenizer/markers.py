@@ -12,8 +12,8 @@ from __future__ import annotations
 END_MARKERS = frozenset(
     {
         "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
-        "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "< EOT >", "_<EOT>", "[EOT]", "[EOS]",
-        "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>",
+        "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "_<EOT>", "[EOT]", "[EOS]",
+        "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "[e~[",
         "<\uff5cend\u2581of\u2581sentence\uff5c>",
         # Padding, repository and file separators of the fill-in-the-middle formats end a text too.
         "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]",
@@ -21,9 +21,13 @@ END_MARKERS = frozenset(
     }
 )  # fmt: skip
 
-# Harmony (gpt-oss) tokens: <|end|> only ends a channel there, not the answer.
-HARMONY_ENDS = (frozenset({"<|return|>", "<|call|>"}), frozenset({"<|calls|>", "<|flush|>"}))
-HARMONY_CHANNEL_END = "<|end|>"
+# Models with one of each of these groups (gpt-oss and kin) end a channel, not the answer, with <|end|>.
+CALL_ENDS = frozenset({"<|call|>", "<|calls|>"})
+ANSWER_ENDS = frozenset({"<|return|>", "<|flush|>"})
+CHANNEL_END = "<|end|>"
+# Where a tool's response ends the turn, </s> is left to text.
+TOOL_RESPONSE_END = "<|tool_response>"
+SENTENCE_END = "</s>"
 
 FIM_MARKERS = frozenset(
     {

@@ -17,7 +17,15 @@ from tokenizers.models import BPE
 
 from engine.errors import ModelFileError
 from engine.tokenizer.alphabet import BYTE_OF_CHARACTER, spelled_bytes
-from engine.tokenizer.markers import END_MARKERS, FIM_MARKERS, HARMONY_CHANNEL_END, HARMONY_ENDS
+from engine.tokenizer.markers import (
+    ANSWER_ENDS,
+    CALL_ENDS,
+    CHANNEL_END,
+    END_MARKERS,
+    FIM_MARKERS,
+    SENTENCE_END,
+    TOOL_RESPONSE_END,
+)
 from engine.tokenizer.metadata import GgufMetadata, TokenType, Vocabulary, read_vocabulary
 from engine.tokenizer.pretokenizers import pre_tokenizer, word_rule
 
@@ -166,8 +174,10 @@ class Tokenizer:
     def _end_ids(self, vocabulary: Vocabulary) -> frozenset[int]:
         named = {vocabulary.eos, vocabulary.eot, vocabulary.eom} - {None}
         texts = {text for text in END_MARKERS if self._ids.get(text, -1) in self._control}
-        if any(group <= texts for group in HARMONY_ENDS):
-            texts.discard(HARMONY_CHANNEL_END)
+        if texts & CALL_ENDS and texts & ANSWER_ENDS:
+            texts.discard(CHANNEL_END)
+        if TOOL_RESPONSE_END in texts:
+            texts.discard(SENTENCE_END)
         return frozenset(
             {token for token in named if token is not None} | {self._ids[text] for text in texts}
         )

@@ -109,3 +109,16 @@ TORTURE = {
         map(chr, [*range(0x80, 0x800, 7), *range(0x800, 0xD800, 501), *range(0x10000, 0x110000, 30011)])
     ),
 }  # fmt: skip
+
+
+def code_points():
+    """Lines of text that show every code point of planes 0 to 3 and 14 in several places, and some of the
+    other planes, where nothing is assigned but private use."""
+    points = [
+        *range(0xD800),
+        *range(0xE000, 0x34000),
+        *range(0x34000, 0x110000, 89),
+        *range(0xE0000, 0xE0200),
+    ]
+    for start in range(0, len(points), 256):
+        yield "".join(f"a{chr(p)}b {chr(p)}{chr(p)} 1{chr(p)}\n" for p in points[start : start + 256])

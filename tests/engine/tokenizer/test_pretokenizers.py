@@ -1,5 +1,7 @@
 """Every pre-tokenizer name against llama.cpp, on a small vocabulary written for the purpose."""
 
+from itertools import combinations
+
 import gguf
 import pytest
 
@@ -47,23 +49,40 @@ def test_ids_are_llama_cpps(both, samples, helpers, pre):
         assert ours.encode(text) == theirs.encode(text)
 
 
-@pytest.mark.parametrize("pre", sorted(RULES))
-def test_every_code_point(both, pre):
+@pytest.mark.parametrize("pre", sorted({rule: pre for pre, rule in RULES.items()}.values()))
+def test_every_code_point(both, samples, pre):
+    # llama.cpp hides the spaces beyond Latin-1 from this rule's range of CJK characters, which spans them;
+    # the model's own tokenizer does not, and neither do we.
+    apart = {chr(p) for p in [*range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F]}
+    hidden = str.maketrans(dict.fromkeys(apart)) if pre == "deepseek-coder" else {}
     ours, theirs = both(pre=pre)
-    points = [point for point in range(0x110000) if not 0xD800 <= point < 0xE000]
-    wrong = []
-    for start in range(0, len(points), 64):
-        text = "".join(f"a{chr(p)}b {chr(p)}{chr(p)} 1{chr(p)}\n" for p in points[start : start + 64])
-        if ours.encode(text) != theirs.encode(text):
-            wrong.append(hex(points[start]))
+    wrong = [
+        text[:2]
+        for text in (line.translate(hidden) for line in samples.code_points())
+        if ours.encode(text) != theirs.encode(text)
+    ]
     assert wrong == []
 
 
-@pytest.mark.parametrize("harmony", [False, True])
-def test_end_spellings_are_llama_cpps(both, helpers, harmony):
-    spellings = sorted(END_MARKERS - (set() if harmony else {"<|return|>", "<|calls|>"}))
-    ours, theirs = both(specials=dict.fromkeys(spellings, helpers.CONTROL))
-    assert {ours.token_text(t) for t in ours.eos_ids} == {ours.token_text(t) for t in theirs.end_ids()}
+def test_each_end_spelling_ends_a_generation_in_llama_cpp_too(both, helpers):
+    for spelling in sorted(END_MARKERS):
+        ours, theirs = both(specials={spelling: helpers.CONTROL}, eos_token_id=0)
+        assert ours.eos_ids == theirs.end_ids() == {0, ours.id_of(spelling)}
+
+
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        *(
+            ("<|end|>", *pair)
+            for pair in combinations(("<|return|>", "<|call|>", "<|calls|>", "<|flush|>"), 2)
+        ),
+        ("</s>", "<|tool_response>"),
+    ],
+)
+def test_spellings_that_change_the_meaning_of_others(both, helpers, spellings):
+    ours, theirs = both(specials=dict.fromkeys(spellings, helpers.CONTROL), eos_token_id=0)
+    assert ours.eos_ids == theirs.end_ids()
 
 
 def test_wrongly_typed_markers(both, helpers):

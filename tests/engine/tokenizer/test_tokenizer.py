@@ -86,7 +86,7 @@ def test_end_ids_are_the_named_ones_and_the_known_spellings(tokenizer):
 
 
 def test_the_first_id_can_end_a_generation(helpers):
-    metadata = helpers.toy_metadata()
+    metadata = helpers.toy_metadata(specials={})
     for key, value in (("tokens", b"<|endoftext|>"), ("token_type", helpers.CONTROL)):
         values = metadata.values[f"tokenizer.ggml.{key}"]
         metadata.values[f"tokenizer.ggml.{key}"] = [value, *values]
