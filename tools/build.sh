@@ -15,6 +15,6 @@ fi
 if [ ! -f "$dir/build.ninja" ] || [ $# -gt 0 ]; then
   "$bin/cmake" -S . -B "$dir" -G Ninja --log-level=WARNING \
     -DCMAKE_BUILD_TYPE=Release -DCMAKE_MAKE_PROGRAM="$bin/ninja" \
-    -DPython_EXECUTABLE="$bin/python" -Dnanobind_DIR="$("$bin/python" -m nanobind --cmake_dir)" "$@"
+    -DPython_EXECUTABLE="$bin/python" "$@"
 fi
 "$bin/cmake" --build "$dir"
