@@ -131,9 +131,7 @@ def compare(model: Path, args: argparse.Namespace) -> dict[str, Any]:
 
 def show(results: list[dict[str, Any]], args: argparse.Namespace) -> None:
     """The table."""
-    print(
-        f"{args.threads} threads, {args.rounds} rounds of {args.prompt} tokens prefilled, {args.decode} decoded"
-    )
+    print(f"{args.threads} threads, {args.rounds} rounds: prefill {args.prompt} tokens, decode {args.decode}")
     row = "{:<42} {:<10} {:>12} {:>11} {:>9} {:>9} {:>7}"
     print(row.format("model", "engine", "prefill t/s", "decode t/s", "RSS MiB", "peak MiB", "load s"))
     for result in results:

@@ -26,7 +26,8 @@ _LIBRARIES = "package/bins/linux-x64/"
 # What is used of llama.h and ggml-backend.h of that release.
 _DECLARATIONS = """
 typedef struct { void *devices, *buffer_overrides;
-    int32_t n_gpu_layers, split_mode, load_mode, lazy_mode, main_gpu; const float *tensor_split; void *progress, *progress_data; const void *kv_overrides;
+    int32_t n_gpu_layers, split_mode, load_mode, lazy_mode, main_gpu;
+    const float *tensor_split; void *progress, *progress_data; const void *kv_overrides;
     bool vocab_only, check_tensors, use_extra_bufts, no_host, no_alloc, load_mtp; } model_params;
 typedef struct { uint32_t n_ctx, n_batch, n_ubatch, n_seq_max, n_rs_seq, n_outputs_max, n_outputs_max_per_seq;
     int32_t n_threads, n_threads_batch, ctx_type, rope_scaling_type, pooling_type, attention_type;

@@ -121,14 +121,14 @@ class Session:
         self._versions[hole.path] = self._versions.get(hole.path, 0) + 1
 
     async def _explain(self, uri: str) -> Mapping[str, Any]:
+        """What became of the request, structured; empty when the server does not say."""
         try:
             answer = await self._client.request(
                 "workspace/executeCommand", {"command": "hearth.explain", "arguments": [uri]}
             )
         except Refused:
             return {}
-        data = answer.get("data", answer) if isinstance(answer, Mapping) else {}
-        return data if isinstance(data, Mapping) else {}
+        return (answer or {}).get("data") or {}
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -13,7 +14,7 @@ from bench import cpu_speed
 class FakeWorker:
     """Gives one warm-up and then three rounds; ours is twice as fast in each."""
 
-    order: list[str] = []
+    order: ClassVar[list[str]] = []
 
     def __init__(self, engine: str, model: Path, args: argparse.Namespace) -> None:
         self._engine = engine

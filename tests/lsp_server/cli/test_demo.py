@@ -91,7 +91,7 @@ class Scripted:
                     "log": str(self.log),
                     "answers": answers,
                     "statuses": statuses,
-                    "explanation": explanation or {},
+                    "explanation": {"text": "", "data": explanation},
                 }
             )
         )
