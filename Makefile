@@ -94,8 +94,8 @@ lint: venv $(VSCODE_READY) ## every check that is not a test
 	for script in $(PRETTY_SHELL); do bash -n "$$script"; done
 ifdef VSCODE_READY
 	export PATH="$$(tools/node.sh):$$PATH"
-	npm --prefix $(VSCODE) run --silent typecheck
-	npm --prefix $(VSCODE) run --silent lint
+	npm --prefix $(VSCODE) run --if-present --silent typecheck
+	npm --prefix $(VSCODE) run --if-present --silent lint
 endif
 
 .PHONY: fmt
