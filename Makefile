@@ -18,6 +18,7 @@ PYTEST ?=
 LOCK ?=
 CXX_FILES = $(shell find native -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 PRETTY_SHELL = $(wildcard tools/*.sh .ci/run)
+MODELS := qwen2.5-coder-0.5b qwen2.5-coder-1.5b smollm2-135m
 VSCODE := editors/vscode
 
 .PHONY: help
@@ -58,7 +59,7 @@ build: $(VENV)/.project ## the native module, into engine/ (incremental)
 
 .PHONY: models
 models: build ## fetch and verify every model that the tests use
-	$(BIN)/hearth models pull --all
+	$(BIN)/hearth models pull $(MODELS)
 
 .PHONY: demo
 demo: build ## complete the sample projects through the real server, on the default model
@@ -82,7 +83,7 @@ endif
 .PHONY: editors
 editors: $(VENV)/.dev $(VSCODE_READY) ## the real editors that the tests drive
 	export PATH="$$(tools/node.sh):$$PATH"
-	PYTHON=$(BIN)/python tools/editors/setup.sh
+	PYTHON=$(CURDIR)/$(BIN)/python tools/editors/setup.sh
 
 .PHONY: lint
 lint: venv $(VSCODE_READY) ## every check that is not a test

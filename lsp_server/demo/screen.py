@@ -47,7 +47,7 @@ def show_summary(console: Console, rows: Sequence[tuple[Hole, Suggestion | Nothi
     """A line for each hole: what came, when, how fast, and which of the expected words it holds."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("place", no_wrap=True)
-    table.add_column("suggestion")
+    table.add_column("suggestion", no_wrap=True, overflow="ellipsis")
     table.add_column("first item", justify="right", no_wrap=True)
     table.add_column("tokens/s", justify="right", no_wrap=True)
     table.add_column("hints", justify="right", no_wrap=True)

@@ -188,10 +188,10 @@ def _last_units(text: str, units: int) -> str | None:
 
 
 def _speed(explanation: Mapping[str, Any]) -> float | None:
-    """Tokens per second of the first sample, from the timing that the engine gave with it."""
-    trace = explanation.get("trace")
-    samples = trace.get("samples") if isinstance(trace, Mapping) else None
-    timing = samples[0].get("timing") if samples else None
-    if not timing or not timing.get("decode_s"):
+    """Tokens per second of the first sample's decoding, from the policy's own record of it."""
+    samples = explanation.get("trace", {}).get("samples") or [{}]
+    try:
+        seconds = samples[0]["elapsed_s"] - samples[0]["first_piece_s"]
+        return float((samples[0]["tokens"] - 1) / seconds) if seconds > 0 else None
+    except KeyError:
         return None
-    return float(timing["generated_tokens"] / timing["decode_s"])

@@ -117,11 +117,11 @@ def item(text: str, line: int, start: int, end: int) -> dict:
 
 
 async def test_shows_ghost_text_time_and_speed(scripted: Scripted) -> None:
-    timing = {"timing": {"generated_tokens": 10, "decode_s": 0.2}}
+    sample = {"tokens": 11, "first_piece_s": 0.3, "elapsed_s": 0.5}
     missed, screen = await scripted.run(
         item('x = ("😀", 1)', 1, 0, 11),  # repeats what is typed, in UTF-16 columns, as a range may
         [{"insertText": "x +\n    2"}],  # the bare list form, without a range
-        explanation={"reason": "", "trace": {"samples": [timing]}},
+        explanation={"reason": "", "trace": {"samples": [sample]}},
     )
     assert missed == 0
     lines = [line.rstrip() for line in screen.splitlines()]
