@@ -45,9 +45,9 @@ def _told(answer: Suggestion | Nothing) -> str:
 
 def show_summary(console: Console, rows: Sequence[tuple[Hole, Suggestion | Nothing]]) -> None:
     """A line for each hole: what came, when, how fast, and which of the expected words it holds."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     table.add_column("place", no_wrap=True)
-    table.add_column("suggestion", no_wrap=True, overflow="ellipsis")
+    table.add_column("suggestion", no_wrap=True, overflow="ellipsis", ratio=1)
     table.add_column("first item", justify="right", no_wrap=True)
     table.add_column("tokens/s", justify="right", no_wrap=True)
     table.add_column("hints", justify="right", no_wrap=True)
