@@ -17,7 +17,7 @@ PYTEST ?=
 # Options for pip-compile, as in: make lock LOCK=--upgrade
 LOCK ?=
 CXX_FILES = $(shell find native -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
-PRETTY_SHELL = $(wildcard tools/*.sh .ci/run)
+SCRIPTS = $(wildcard tools/*.sh tools/editors/*.sh .ci/run)
 MODELS := qwen2.5-coder-0.5b qwen2.5-coder-1.5b smollm2-135m
 VSCODE := editors/vscode
 
@@ -73,17 +73,24 @@ node: $(VENV)/.created
 	@tools/node.sh >/dev/null
 
 ifneq ($(wildcard $(VSCODE)/package-lock.json),)
-$(VSCODE)/node_modules/.stamp: $(VSCODE)/package-lock.json | node
+# The stamp is the lock file that was installed: the tests compare it too.
+$(VSCODE)/node_modules/.hearth-lock: $(VSCODE)/package-lock.json | node
 	export PATH="$$(tools/node.sh):$$PATH"
 	npm --prefix $(VSCODE) ci --no-audit --no-fund --loglevel=error
-	touch $@
-VSCODE_READY := $(VSCODE)/node_modules/.stamp
+	cp $< $@
+VSCODE_READY := $(VSCODE)/node_modules/.hearth-lock
 endif
+
+.PHONY: oracle
+oracle: $(VENV)/.dev ## llama.cpp, to hold token ids, logits and speed against
+	export PATH="$$(tools/node.sh):$$PATH"
+	$(BIN)/python -m bench.peer
 
 .PHONY: editors
 editors: $(VENV)/.dev $(VSCODE_READY) ## the real editors that the tests drive
 	export PATH="$$(tools/node.sh):$$PATH"
-	PYTHON=$(CURDIR)/$(BIN)/python tools/editors/setup.sh
+	export PYTHON=$(CURDIR)/$(BIN)/python
+	for script in $(wildcard tools/editors/get-*.sh); do "$$script"; done
 
 .PHONY: lint
 lint: venv $(VSCODE_READY) ## every check that is not a test
@@ -92,7 +99,7 @@ lint: venv $(VSCODE_READY) ## every check that is not a test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
-	for script in $(PRETTY_SHELL); do bash -n "$$script"; done
+	for script in $(SCRIPTS); do bash -n "$$script"; done
 ifdef VSCODE_READY
 	export PATH="$$(tools/node.sh):$$PATH"
 	npm --prefix $(VSCODE) run --if-present --silent typecheck
@@ -106,8 +113,11 @@ fmt: venv ## put every file in its standard form
 	$(BIN)/clang-format -i $(CXX_FILES)
 
 .PHONY: test
-test: lint build models editors ## every check and every test
+test: lint build models oracle editors ## every check and every test
 	export PATH="$$(tools/node.sh):$$PATH"
+	export PYTHON=$(CURDIR)/$(BIN)/python
+	export HEARTH_LLAMA_CPP="$$($(BIN)/python -m bench.peer)"
+	export HEARTH_REQUIRE_MODELS=1
 	$(BIN)/python -m pytest $(PYTEST)
 
 .PHONY: lock

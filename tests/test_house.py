@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,31 @@ def test_lock_files_hold_what_is_asked_for(lock: str) -> None:
         assert one.specifier.contains(version, prereleases=True), (
             f"{one} is not met by {version} in {lock}.lock"
         )
+
+
+def test_every_import_is_a_declared_dependency() -> None:
+    declared = {canonicalize_name(one.name) for one in requirements(pyproject()["project"]["dependencies"])}
+    for extra in pyproject()["project"]["optional-dependencies"].values():
+        declared |= {canonicalize_name(one.name) for one in requirements(extra)}
+    providers = packages_distributions()
+    undeclared = set()
+    for path in project_files():
+        if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in {"engine", "lsp_server"}:
+            for name in imported(path) - set(sys.stdlib_module_names) - set(PACKAGES):
+                if not {canonicalize_name(one) for one in providers.get(name, [name])} & declared:
+                    undeclared.add(f"{name} ({path.relative_to(ROOT)})")
+    assert not undeclared, f"imported, but not in pyproject.toml: {sorted(undeclared)}"
+
+
+def imported(path: Path) -> set[str]:
+    """Top-level names of what a file imports, wherever in it."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+    return names
 
 
 def test_what_is_tested_is_what_runs() -> None:
