@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from engine.errors import HearthError
-from lsp_server.cli import models
+from lsp_server.cli import demo, lsp, models
 from lsp_server.cli.output import show_error, version_text
 
 
@@ -38,6 +38,8 @@ def _build() -> typer.Typer:
         name="hearth", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
     )
     app.callback()(_hearth)
+    app.command("lsp")(lsp.lsp)
+    app.command("demo")(demo.demo)
     app.add_typer(models.app, name="models")
     return app
 
