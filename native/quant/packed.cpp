@@ -86,33 +86,29 @@ RowBlock read_block(const std::byte* src) {
     return out;
 }
 
-// Writes one row's 32 values into a block's quant vectors.
+// Writes one row's 32 values into a block's quant vectors, four columns (one group) at a time.
 template <int kBits>
 void write_quants(uint8_t* dst, int row, const uint8_t* q) {
-    const int at = 4 * row;
+    std::array<uint32_t, kGroups> group; // byte i of group[g] is the value of column 4 g + i
+    std::memcpy(group.data(), q, kBlockCols);
+    const auto put = [&](int vector, uint32_t bytes) { std::memcpy(dst + vector * kGroupBytes + 4 * row, &bytes, 4); };
     if constexpr (kBits == 8) {
-        for (int g = 0; g < kGroups; ++g) std::memcpy(dst + g * kGroupBytes + at, q + 4 * g, 4);
+        for (int g = 0; g < kGroups; ++g) put(g, group[static_cast<size_t>(g)]);
         return;
     }
-    for (int g = 0; g < 4; ++g)
-        for (int i = 0; i < 4; ++i)
-            dst[g * kGroupBytes + at + i] =
-                static_cast<uint8_t>((q[4 * g + i] & 15) | ((q[4 * (g + 4) + i] & 15) << 4));
-    uint8_t* high = dst + 4 * kGroupBytes + at;
+    constexpr uint32_t kLow = 0x0F0F0F0FU;
+    for (size_t g = 0; g < 4; ++g) put(static_cast<int>(g), (group[g] & kLow) | ((group[g + 4] & kLow) << 4));
     if constexpr (kBits == 5) {
-        for (int i = 0; i < 4; ++i) {
-            int bits = 0;
-            for (int g = 0; g < kGroups; ++g) bits |= (q[4 * g + i] >> 4) << g;
-            high[i] = static_cast<uint8_t>(bits);
-        }
+        uint32_t high = 0;
+        for (size_t g = 0; g < kGroups; ++g) high |= ((group[g] >> 4) & 0x01010101U) << g;
+        put(4, high);
     }
     if constexpr (kBits == 6) {
-        for (int half = 0; half < 2; ++half)
-            for (int i = 0; i < 4; ++i) {
-                int bits = 0;
-                for (int g = 0; g < 4; ++g) bits |= (q[4 * (4 * half + g) + i] >> 4) << (2 * g);
-                high[half * kGroupBytes + i] = static_cast<uint8_t>(bits);
-            }
+        for (size_t half = 0; half < 2; ++half) {
+            uint32_t high = 0;
+            for (size_t g = 0; g < 4; ++g) high |= ((group[4 * half + g] >> 4) & 0x03030303U) << (2 * g);
+            put(4 + static_cast<int>(half), high);
+        }
     }
 }
 
