@@ -34,12 +34,19 @@ def describe() -> dict[str, object]:
         "instructions": [flag for flag in _FLAGS if flag in known],
         "cache": cpu.get("cache size", ""),
         "memory_gib": round(int(memory.get("MemTotal", "0 kB").split()[0]) / 2**20, 1),
-        "system": platform.platform(),
+        "system": f"{_distribution()}, {platform.machine()}",
         "python": platform.python_version(),
         "load_before": [round(load, 2) for load in os.getloadavg()],
         "date": datetime.now(UTC).isoformat(timespec="minutes"),
         "commit": _commit(),
     }
+
+
+def _distribution() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return platform.system()
 
 
 def fields(path: Path) -> dict[str, str]:
