@@ -14,6 +14,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
+pytest_plugins = ["tests.fixtures_models"]
+
 
 def _load(path: Path) -> ModuleType:
     # Test folders are no packages, so a helper module is loaded by its place.

@@ -38,7 +38,8 @@ using Bools = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu
 class Engine {
 public:
     Engine(std::shared_ptr<Model> model, int64_t kv_tokens, int threads, const std::string& kv_format)
-        : model_(std::move(model)), pool_(threads),
+        : model_(std::move(model)),
+          pool_(threads),
           cache_(hp().layers, hp().kv_heads, hp().head_dim, kv_tokens, kv::make_format(kv_format, model_->kernels())),
           transformer_(model_->weights(), model_->kernels(), pool_, cache_) {}
 
@@ -92,12 +93,13 @@ void bind_engine(nb::module_& m) {
     });
 
     nb::class_<Model>(m, "Model")
-        .def("__init__",
-             [](Model* self, std::shared_ptr<gguf::File> file, const std::string& isa) {
-                 const nb::gil_scoped_release release;
-                 new (self) Model(std::move(file), isa);
-             },
-             nb::arg("gguf"), nb::kw_only(), nb::arg("isa") = "auto")
+        .def(
+            "__init__",
+            [](Model* self, std::shared_ptr<gguf::File> file, const std::string& isa) {
+                const nb::gil_scoped_release release;
+                new (self) Model(std::move(file), isa);
+            },
+            nb::arg("gguf"), nb::kw_only(), nb::arg("isa") = "auto")
         .def_prop_ro("architecture", [](const Model& model) { return model.weights().hp.architecture; })
         .def_prop_ro("n_vocab", [](const Model& model) { return model.weights().vocab; })
         .def_prop_ro("n_layers", [](const Model& model) { return model.weights().hp.layers; })
@@ -109,12 +111,16 @@ void bind_engine(nb::module_& m) {
              nb::arg("kv_tokens"), nb::arg("threads"), nb::arg("kv_format") = "f16")
         .def_prop_ro("kv_format", [](Engine& e) { return std::string(e.cache().format().name()); })
         .def("new_sequence", [](Engine& e) { return e.cache().new_sequence(); })
-        .def("free_sequence", [](Engine& e, int seq) { e.cache().free_sequence(seq); }, nb::arg("seq"))
-        .def("fork_sequence", [](Engine& e, int seq, int64_t length) { return e.cache().fork_sequence(seq, length); },
-             nb::arg("seq"), nb::arg("length"))
-        .def("truncate", [](Engine& e, int seq, int64_t length) { e.cache().truncate(seq, length); }, nb::arg("seq"),
-             nb::arg("length"))
-        .def("length", [](Engine& e, int seq) { return e.cache().length(seq); }, nb::arg("seq"))
+        .def(
+            "free_sequence", [](Engine& e, int seq) { e.cache().free_sequence(seq); }, nb::arg("seq"))
+        .def(
+            "fork_sequence", [](Engine& e, int seq, int64_t length) { return e.cache().fork_sequence(seq, length); },
+            nb::arg("seq"), nb::arg("length"))
+        .def(
+            "truncate", [](Engine& e, int seq, int64_t length) { e.cache().truncate(seq, length); }, nb::arg("seq"),
+            nb::arg("length"))
+        .def(
+            "length", [](Engine& e, int seq) { return e.cache().length(seq); }, nb::arg("seq"))
         .def_prop_ro("free_tokens", [](Engine& e) { return e.cache().free_tokens(); })
         .def("forward", &Engine::forward, nb::arg("seqs"), nb::arg("tokens"), nb::arg("want_logits"))
         .def("cancel", &Engine::cancel);

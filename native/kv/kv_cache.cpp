@@ -13,7 +13,9 @@ int64_t pages_for(int64_t tokens) { return (tokens + cpu::kPageTokens - 1) / cpu
 } // namespace
 
 KvCache::KvCache(int layers, int kv_heads, int head_dim, int64_t capacity, std::unique_ptr<KvFormat> format)
-    : kv_heads_(kv_heads), head_dim_(head_dim), format_(std::move(format)),
+    : kv_heads_(kv_heads),
+      head_dim_(head_dim),
+      format_(std::move(format)),
       head_bytes_(format_->page_bytes(head_dim)),
       page_bytes_(head_bytes_ * 2 * static_cast<size_t>(kv_heads) * static_cast<size_t>(layers)) {
     if (capacity < 1) throw std::invalid_argument("the KV cache needs room for at least one token");

@@ -67,7 +67,8 @@ private:
     void drop_page(int32_t page);
     void drop_pages_from(Sequence& s, size_t first);
     std::byte* page_data(int seq, int64_t position, int layer, int head) {
-        const int32_t page = sequences_[static_cast<size_t>(seq)].pages[static_cast<size_t>(position / cpu::kPageTokens)];
+        const int32_t page =
+            sequences_[static_cast<size_t>(seq)].pages[static_cast<size_t>(position / cpu::kPageTokens)];
         return data_.get() + static_cast<size_t>(page) * page_bytes_ +
                static_cast<size_t>(layer * 2 * kv_heads_ + head) * head_bytes_;
     }

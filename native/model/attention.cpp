@@ -16,8 +16,7 @@ int64_t splits_for(int64_t last_position) { return last_position / kSplitTokens 
 } // namespace
 
 Attention::Attention(const cpu::Kernels& kernels, runtime::ThreadPool& pool, int heads, kv::KvCache& cache)
-    : kernels_(kernels), pool_(pool), cache_(cache), group_(heads / cache.kv_heads()),
-      head_dim_(cache.head_dim()) {}
+    : kernels_(kernels), pool_(pool), cache_(cache), group_(heads / cache.kv_heads()), head_dim_(cache.head_dim()) {}
 
 // Query rows of a tile, [token][head of the group][head_dim], scaled by 1 / sqrt(head_dim).
 void Attention::gather(const Tile& tile, int kv_head, const float* q, int64_t ldq, float* to) const {

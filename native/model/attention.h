@@ -41,7 +41,8 @@ private:
     void attend_split(const Tile& tile, int layer, int kv_head, int64_t split, const float* q, cpu::SoftmaxState* state,
                       float* acc, std::vector<float>& pages);
     void gather(const Tile& tile, int kv_head, const float* q, int64_t ldq, float* to) const;
-    static void merge(const cpu::SoftmaxState& state, const float* acc, cpu::SoftmaxState& total, float* total_acc, int n);
+    static void merge(const cpu::SoftmaxState& state, const float* acc, cpu::SoftmaxState& total, float* total_acc,
+                      int n);
     void finish(const Tile& tile, int kv_head, const cpu::SoftmaxState* state, const float* acc, float* out,
                 int64_t ldo) const;
 

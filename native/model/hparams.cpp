@@ -31,7 +31,8 @@ HyperParams read_hparams(const gguf::File& file) {
     HyperParams hp;
     hp.architecture = file.string("general.architecture");
     if (hp.architecture != "llama" && hp.architecture != "qwen2" && hp.architecture != "qwen3")
-        throw GgufError("architecture '" + hp.architecture + "' is not one that this engine runs (llama, qwen2, qwen3)");
+        throw GgufError("architecture '" + hp.architecture +
+                        "' is not one that this engine runs (llama, qwen2, qwen3)");
     const std::string prefix = hp.architecture + ".";
     const auto required = [&](const char* name, uint64_t low, uint64_t high) {
         return bounded(file, prefix + name, file.u64(prefix + name), low, high);
@@ -88,8 +89,8 @@ HyperParams read_hparams(const gguf::File& file) {
 RopeTable::RopeTable(const HyperParams& hp, std::vector<float> factors) : magnitude_(hp.attention_factor) {
     const int half = hp.rope_dims / 2;
     if (!factors.empty() && static_cast<int>(factors.size()) != half)
-        throw GgufError("rope_freqs.weight has " + std::to_string(factors.size()) + " values; " +
-                        std::to_string(half) + " are needed");
+        throw GgufError("rope_freqs.weight has " + std::to_string(factors.size()) + " values; " + std::to_string(half) +
+                        " are needed");
     const double interpolate = 1.0 / hp.scaling_factor;
     // The dimension whose frequency turns `turns` times within the original context.
     const auto dimension_of = [&](double turns) {

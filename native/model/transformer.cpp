@@ -39,8 +39,14 @@ struct Transformer::Workspace {
 
 Transformer::Transformer(const Weights& weights, const cpu::Kernels& kernels, runtime::ThreadPool& pool,
                          kv::KvCache& cache)
-    : weights_(weights), hp_(weights.hp), kernels_(kernels), pool_(pool), cache_(cache),
-      rope_(weights.hp, weights.rope_factors), matmul_(kernels, pool), attention_(kernels, pool, weights.hp.heads, cache),
+    : weights_(weights),
+      hp_(weights.hp),
+      kernels_(kernels),
+      pool_(pool),
+      cache_(cache),
+      rope_(weights.hp, weights.rope_factors),
+      matmul_(kernels, pool),
+      attention_(kernels, pool, weights.hp.heads, cache),
       work_(std::make_unique<Workspace>()) {
     matmul_.reserve(std::max({hp_.embedding, hp_.feed_forward, hp_.heads * hp_.head_dim}));
 }
@@ -57,7 +63,8 @@ std::vector<RowRun> Transformer::plan(std::span<const BatchRow> rows) const {
         if (runs.empty() || runs.back().seq != row.seq) {
             for (const RowRun& run : runs)
                 if (run.seq == row.seq)
-                    throw std::invalid_argument("the rows of sequence " + std::to_string(row.seq) + " are not adjacent");
+                    throw std::invalid_argument("the rows of sequence " + std::to_string(row.seq) +
+                                                " are not adjacent");
             runs.push_back({row.seq, static_cast<int64_t>(i), cache_.length(row.seq), 0});
         }
         ++runs.back().n;
@@ -116,7 +123,8 @@ void Transformer::run(std::span<const BatchRow> rows, const std::vector<RowRun>&
         quantise(ws.attended.rows, {&w.output});
         matmul_({{&w.output, ws.project.data(), hp_.embedding}}, ws.attended.rows);
         if (!w.output_bias.empty())
-            for (int64_t i = 0; i < n; ++i) kernels_.add(w.output_bias.data(), ws.project.data() + i * hp_.embedding, hp_.embedding);
+            for (int64_t i = 0; i < n; ++i)
+                kernels_.add(w.output_bias.data(), ws.project.data() + i * hp_.embedding, hp_.embedding);
         normalise(w.feed_forward_norm, n, ws.project.data());
         feed_forward(w, n);
     }
@@ -132,7 +140,8 @@ void Transformer::embed(std::span<const BatchRow> rows) {
     const gguf::Tensor& table = *weights_.embedding;
     const size_t row_bytes = table.bytes_per_row();
     for_rows(pool_, n, [&](int64_t i) {
-        quant::dequantize_row(table.type, table.data + static_cast<size_t>(rows[static_cast<size_t>(i)].token) * row_bytes,
+        quant::dequantize_row(table.type,
+                              table.data + static_cast<size_t>(rows[static_cast<size_t>(i)].token) * row_bytes,
                               ws.hidden.data() + i * e, e);
     });
 }

@@ -15,12 +15,12 @@ namespace hearth::model {
 struct LayerWeights {
     std::vector<float> attention_norm, feed_forward_norm; // [embedding]
     quant::PackedMatrix query, key, value;                // [heads or kv_heads * head_dim] x [embedding]
-    std::vector<float> qkv_bias;                          // query, key, value biases in a row; empty when there are none
-    std::vector<float> query_norm, key_norm;              // [head_dim]; empty but for qwen3
-    quant::PackedMatrix output;                           // [embedding] x [heads * head_dim]
-    std::vector<float> output_bias;                       // [embedding], or empty
-    quant::PackedMatrix gate, up;                         // [feed_forward] x [embedding]
-    quant::PackedMatrix down;                             // [embedding] x [feed_forward]
+    std::vector<float> qkv_bias; // query, key, value biases in a row; empty when there are none
+    std::vector<float> query_norm, key_norm; // [head_dim]; empty but for qwen3
+    quant::PackedMatrix output; // [embedding] x [heads * head_dim]
+    std::vector<float> output_bias; // [embedding], or empty
+    quant::PackedMatrix gate, up; // [feed_forward] x [embedding]
+    quant::PackedMatrix down; // [embedding] x [feed_forward]
 };
 
 struct Weights {

@@ -178,23 +178,23 @@ void pack_row_q6k(const std::byte* src, int64_t cols, int row, uint8_t* panel) {
 template <typename T>
 void pack_row_float(const std::byte* src, int64_t cols, int row, uint8_t* panel) {
     for (int64_t k = 0; k < cols; ++k)
-        std::memcpy(panel + (k * kPanelRows + row) * static_cast<int64_t>(sizeof(T)), src + k * static_cast<int64_t>(sizeof(T)),
-                    sizeof(T));
+        std::memcpy(panel + (k * kPanelRows + row) * static_cast<int64_t>(sizeof(T)),
+                    src + k * static_cast<int64_t>(sizeof(T)), sizeof(T));
 }
 
 void pack_row(Type type, const std::byte* src, int64_t cols, int row, uint8_t* panel) {
     switch (type) {
-    case Type::F32: return pack_row_float<float>(src, cols, row, panel);
-    case Type::F16:
-    case Type::BF16: return pack_row_float<uint16_t>(src, cols, row, panel);
-    case Type::Q4_0: return pack_row_plain<Type::Q4_0>(src, cols, row, panel);
-    case Type::Q4_1: return pack_row_plain<Type::Q4_1>(src, cols, row, panel);
-    case Type::Q5_0: return pack_row_plain<Type::Q5_0>(src, cols, row, panel);
-    case Type::Q5_1: return pack_row_plain<Type::Q5_1>(src, cols, row, panel);
-    case Type::Q8_0: return pack_row_plain<Type::Q8_0>(src, cols, row, panel);
-    case Type::Q4_K: return pack_row_k45<Type::Q4_K, BlockQ4_K>(src, cols, row, panel);
-    case Type::Q5_K: return pack_row_k45<Type::Q5_K, BlockQ5_K>(src, cols, row, panel);
-    case Type::Q6_K: return pack_row_q6k(src, cols, row, panel);
+        case Type::F32: return pack_row_float<float>(src, cols, row, panel);
+        case Type::F16:
+        case Type::BF16: return pack_row_float<uint16_t>(src, cols, row, panel);
+        case Type::Q4_0: return pack_row_plain<Type::Q4_0>(src, cols, row, panel);
+        case Type::Q4_1: return pack_row_plain<Type::Q4_1>(src, cols, row, panel);
+        case Type::Q5_0: return pack_row_plain<Type::Q5_0>(src, cols, row, panel);
+        case Type::Q5_1: return pack_row_plain<Type::Q5_1>(src, cols, row, panel);
+        case Type::Q8_0: return pack_row_plain<Type::Q8_0>(src, cols, row, panel);
+        case Type::Q4_K: return pack_row_k45<Type::Q4_K, BlockQ4_K>(src, cols, row, panel);
+        case Type::Q5_K: return pack_row_k45<Type::Q5_K, BlockQ5_K>(src, cols, row, panel);
+        case Type::Q6_K: return pack_row_q6k(src, cols, row, panel);
     }
 }
 
@@ -217,17 +217,17 @@ void drop_file_pages(const std::byte* begin, const std::byte* end) {
 
 size_t packed_panel_bytes(Type type, int64_t cols) {
     switch (type) {
-    case Type::F32: return static_cast<size_t>(cols) * kPanelRows * 4;
-    case Type::F16:
-    case Type::BF16: return static_cast<size_t>(cols) * kPanelRows * 2;
-    case Type::Q4_0: return quantised_panel_bytes<Type::Q4_0>(cols);
-    case Type::Q4_1: return quantised_panel_bytes<Type::Q4_1>(cols);
-    case Type::Q5_0: return quantised_panel_bytes<Type::Q5_0>(cols);
-    case Type::Q5_1: return quantised_panel_bytes<Type::Q5_1>(cols);
-    case Type::Q8_0: return quantised_panel_bytes<Type::Q8_0>(cols);
-    case Type::Q4_K: return quantised_panel_bytes<Type::Q4_K>(cols);
-    case Type::Q5_K: return quantised_panel_bytes<Type::Q5_K>(cols);
-    case Type::Q6_K: return quantised_panel_bytes<Type::Q6_K>(cols);
+        case Type::F32: return static_cast<size_t>(cols) * kPanelRows * 4;
+        case Type::F16:
+        case Type::BF16: return static_cast<size_t>(cols) * kPanelRows * 2;
+        case Type::Q4_0: return quantised_panel_bytes<Type::Q4_0>(cols);
+        case Type::Q4_1: return quantised_panel_bytes<Type::Q4_1>(cols);
+        case Type::Q5_0: return quantised_panel_bytes<Type::Q5_0>(cols);
+        case Type::Q5_1: return quantised_panel_bytes<Type::Q5_1>(cols);
+        case Type::Q8_0: return quantised_panel_bytes<Type::Q8_0>(cols);
+        case Type::Q4_K: return quantised_panel_bytes<Type::Q4_K>(cols);
+        case Type::Q5_K: return quantised_panel_bytes<Type::Q5_K>(cols);
+        case Type::Q6_K: return quantised_panel_bytes<Type::Q6_K>(cols);
     }
     throw gguf::GgufError("tensor type without a packed form");
 }
@@ -249,8 +249,8 @@ PackedMatrix pack(const gguf::Tensor& tensor, runtime::ThreadPool& pool) {
         const int64_t first = task * kPanelsPerTask * kPanelRows;
         const int64_t last = std::min(first + kPanelsPerTask * kPanelRows, out.rows);
         for (int64_t row = first; row < last; ++row) {
-            auto* panel = reinterpret_cast<uint8_t*>(out.data.get()) +
-                          static_cast<size_t>(row / kPanelRows) * out.panel_bytes;
+            auto* panel =
+                reinterpret_cast<uint8_t*>(out.data.get()) + static_cast<size_t>(row / kPanelRows) * out.panel_bytes;
             pack_row(out.type, tensor.data + static_cast<size_t>(row) * row_bytes, out.cols,
                      static_cast<int>(row % kPanelRows), panel);
         }

@@ -39,16 +39,14 @@ inline constexpr int kGroupBytes = 64;
 // Compile-time description of a quantised type's packed form; offsets are bytes from the block's start.
 template <gguf::Type type>
 struct Format {
-    static constexpr bool kIsK =
-        type == gguf::Type::Q4_K || type == gguf::Type::Q5_K || type == gguf::Type::Q6_K;
-    static constexpr bool kAffine = type == gguf::Type::Q4_1 || type == gguf::Type::Q5_1 ||
-                                    type == gguf::Type::Q4_K || type == gguf::Type::Q5_K;
+    static constexpr bool kIsK = type == gguf::Type::Q4_K || type == gguf::Type::Q5_K || type == gguf::Type::Q6_K;
+    static constexpr bool kAffine =
+        type == gguf::Type::Q4_1 || type == gguf::Type::Q5_1 || type == gguf::Type::Q4_K || type == gguf::Type::Q5_K;
     static constexpr bool kHalfBlockScales = type == gguf::Type::Q6_K; // a scale for each 16 columns
-    static constexpr int kBits =
-        type == gguf::Type::Q8_0                                                                        ? 8
-        : type == gguf::Type::Q6_K                                                                      ? 6
-        : type == gguf::Type::Q5_0 || type == gguf::Type::Q5_1 || type == gguf::Type::Q5_K ? 5
-                                                                                                        : 4;
+    static constexpr int kBits = type == gguf::Type::Q8_0                                                           ? 8
+                                 : type == gguf::Type::Q6_K                                                         ? 6
+                                 : type == gguf::Type::Q5_0 || type == gguf::Type::Q5_1 || type == gguf::Type::Q5_K ? 5
+                                                                                                                    : 4;
     static constexpr int kZero = kAffine ? 0 : 1 << (kBits - 1); // 8, 16, 32 or 128
     static constexpr int kHeaderBytes = !kIsK ? 0 : kAffine ? 64 : 32;
     static constexpr int kScaleBytes = kIsK || !kAffine ? 32 : 64;

@@ -31,10 +31,13 @@ public:
     template <typename Fn>
     void parallel_for(int64_t n, Fn&& fn) {
         if constexpr (std::is_invocable_v<Fn, int64_t, int>) {
-            run(n, [](void* ctx, int64_t i, int worker) { (*static_cast<std::remove_reference_t<Fn>*>(ctx))(i, worker); },
+            run(
+                n,
+                [](void* ctx, int64_t i, int worker) { (*static_cast<std::remove_reference_t<Fn>*>(ctx))(i, worker); },
                 const_cast<void*>(static_cast<const void*>(&fn)));
         } else {
-            run(n, [](void* ctx, int64_t i, int) { (*static_cast<std::remove_reference_t<Fn>*>(ctx))(i); },
+            run(
+                n, [](void* ctx, int64_t i, int) { (*static_cast<std::remove_reference_t<Fn>*>(ctx))(i); },
                 const_cast<void*>(static_cast<const void*>(&fn)));
         }
     }

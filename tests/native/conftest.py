@@ -33,7 +33,7 @@ class Runner:
 
 @pytest.fixture(scope="session")
 def runner() -> Callable[..., Runner]:
-    """runner(path, isa=..., kv_format=..., threads=..., kv_tokens=...): a Runner, one for each set of options."""
+    """runner(path, isa=, kv_format=, threads=, kv_tokens=): a Runner, made once for each set of options."""
     made: dict[object, Runner] = {}
 
     def make(path: Path, **options: object) -> Runner:

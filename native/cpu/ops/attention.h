@@ -31,8 +31,7 @@ inline void page_scores(const float* q, int64_t ldq, const float* keys, int head
             }
         }
         for (int r = 0; r < kRows; ++r)
-            for (int v = 0; v < kAtOnce; ++v)
-                Isa::store(scores + r * kPageTokens + (v0 + v) * Isa::kLanes, acc[r][v]);
+            for (int v = 0; v < kAtOnce; ++v) Isa::store(scores + r * kPageTokens + (v0 + v) * Isa::kLanes, acc[r][v]);
     }
 }
 

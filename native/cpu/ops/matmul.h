@@ -183,8 +183,7 @@ inline void tile(const uint8_t* weights, const Rows& x, int64_t row, float* y, i
                     const int32_t init = kZero == 0 ? 0 : -kZero * (sums[0] + sums[1]);
                     const auto i = Isa::template dot<Fmt::kBits, 8>(Isa::set1_i32(init), w, a);
                     acc[t] = Isa::fma(Isa::mul(s.s0, dx), Isa::to_float(i), acc[t]);
-                    if constexpr (Fmt::kAffine)
-                        acc[t] = Isa::fma(s.m, Isa::set1(minus_ds[t * blocks + b]), acc[t]);
+                    if constexpr (Fmt::kAffine) acc[t] = Isa::fma(s.m, Isa::set1(minus_ds[t * blocks + b]), acc[t]);
                 }
             }
         }

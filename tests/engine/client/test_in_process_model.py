@@ -1,9 +1,7 @@
 """The whole engine with real weights: tokenizer, prompts, native kernels, scheduler and streams."""
 
 import asyncio
-import os
 from contextlib import aclosing
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +9,6 @@ from engine.client import open_in_process
 from engine.types import ChatMessage, ChatRequest, FinishReason, InfillRequest
 
 pytestmark = pytest.mark.model
-
-MODEL = "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
 
 # Holes and the first line that llama.cpp v0.5.0 gives for the same token ids (greedy, the same file). Not
 # always the best answer, but the model's.
@@ -37,12 +33,8 @@ HOLES = {
 
 
 @pytest.fixture(scope="module")
-def model_path():
-    path = Path(os.environ.get("HEARTH_TEST_MODELS", "models")) / MODEL
-    if not path.is_file():
-        pytest.skip(f"{path} is missing; fetch it, and name its folder in HEARTH_TEST_MODELS")
-    pytest.importorskip("engine._native", reason="the native extension is not built")
-    return path
+def model_path(real_model):
+    return real_model("qwen2.5-coder-0.5b")
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from engine.prompts import VocabularyTrie
-from engine.sampling import Sampler, StopMatcher
 
 from engine.errors import HearthError
 from engine.generation.text import ForcedStart, TextOutput
+from engine.prompts import VocabularyTrie
+from engine.sampling import Sampler, StopMatcher
 from engine.types import FinishReason, SamplingParams
 
 SPELLINGS = [b"", b"a", b"b", b"\xc3", b"\xa9", b"ca", b"cat", b"cats", b"c", b"\n", b"t!"]

@@ -36,7 +36,7 @@ def test_equals_the_reference(tiny_model, runner, tokens, arch, options):
     close(runner(path, kv_format="f32").logits(tokens), expected)
 
 
-# llama.cpp rounds activations to bfloat16 beside bfloat16 weights; we do not, so only the reference tells there.
+# Beside bfloat16 weights llama.cpp rounds activations to bfloat16 too; there only the reference can tell.
 ORACLE_CASES = [(arch, options) for arch, options in CASES if options.get("type") != "BF16"]
 
 
