@@ -183,7 +183,11 @@ class FimFormat:
 
 
 def detect_fim(tokenizer: Tokenizer) -> FimFormat | None:
-    """The format that this vocabulary was made for, or None: the model has no fill-in-the-middle."""
+    """The format that this vocabulary was made for, or None: the model has no fill-in-the-middle.
+
+    A vocabulary cannot tell whether the model was trained on its markers: plain Qwen3 chat models have
+    Qwen-Coder's. Only the model catalogue knows that.
+    """
     for family in FAMILIES:
         if all(_marker_id(tokenizer, marker) is not None for marker in family.markers):
             return _resolve(tokenizer, family)

@@ -44,7 +44,7 @@ def remaining_bytes(forced: bytes, token_bytes: bytes) -> bytes:
 class VocabularyTrie:
     """All tokens that stand for text, sorted by their bytes: every prefix is one range of the list.
 
-    Built on first use of a model (about 0.2 s for 152,000 tokens); immutable, safe from any thread.
+    Built on first use of a model (well under a second for 152,000 tokens); immutable, safe from any thread.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:

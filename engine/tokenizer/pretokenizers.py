@@ -2,7 +2,8 @@ r"""How each family cuts text into words before BPE: tokenizer.ggml.pre -> a lis
 
 The expressions are the ones of the models' own published tokenizers, in the form that llama.cpp uses for
 the same name; the tests compare every name here with llama.cpp, every code point included. Expressions
-apply in turn, each inside the pieces that the one before left; what none matches stays a piece.
+apply in turn, each inside the pieces that the one before left; what none matches stays a piece. Names that
+the oracle has not confirmed are left out and refused.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from tokenizers.pre_tokenizers import ByteLevel, PreTokenizer, Sequence, Split
 
 from engine.errors import ModelFileError
 
-# Regex engines disagree on the spaces of \s beyond ASCII and on which Unicode version \p follows; only
-# ranges where they agree are left to the engine, see the tests.
 _CONTRACTIONS = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 _LINES_AND_BLANKS = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"

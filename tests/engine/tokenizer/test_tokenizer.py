@@ -147,6 +147,13 @@ def test_encoding_from_many_threads(tokenizer):
     assert results == [expected] * 8
 
 
+def test_ids_given_out_are_the_callers_own(tokenizer):
+    text = "return self.value\n" * 100
+    first = tokenizer.encode(text)
+    first.append(0)
+    assert tokenizer.encode(text) == first[:-1]
+
+
 def test_counting(tokenizer):
     assert tokenizer.count("") == 0
     assert tokenizer.count("def f") == len(tokenizer.encode("def f"))
