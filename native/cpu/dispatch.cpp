@@ -3,7 +3,26 @@
 
 #include "cpu/kernels.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace hearth::cpu {
+
+#if defined(__x86_64__)
+namespace {
+
+// CPUID leaf 7, subleaf 1, EAX bit 4: GCC 12's __builtin_cpu_supports does not know this one.
+bool has_avx_vnni() {
+    unsigned eax = 0;
+    unsigned ebx = 0;
+    unsigned ecx = 0;
+    unsigned edx = 0;
+    return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & (1U << 4)) != 0;
+}
+
+} // namespace
+#endif
 
 Kernels::MatmulPanel Kernels::matmul(gguf::Type type) const {
     using gguf::Type;
@@ -30,8 +49,10 @@ std::vector<const Kernels*> available_kernels() {
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512vnni"))
         out.push_back(&avx512_vnni_kernels());
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
+        if (has_avx_vnni()) out.push_back(&avx_vnni_kernels());
         out.push_back(&avx2_kernels());
+    }
 #endif
     out.push_back(&scalar_kernels());
     return out;

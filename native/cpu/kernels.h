@@ -48,6 +48,7 @@ struct Kernels {
 const Kernels& scalar_kernels();
 #if defined(__x86_64__)
 const Kernels& avx2_kernels();
+const Kernels& avx_vnni_kernels();
 const Kernels& avx512_vnni_kernels();
 #endif
 

@@ -77,6 +77,12 @@ struct Avx2 {
         return _mm256_or_si256(value, _mm256_and_si256(shifted, _mm256_set1_epi8(static_cast<char>(kMask))));
     }
 
+    static __m256i broadcast4(const int8_t* a) {
+        int32_t x;
+        std::memcpy(&x, a, 4);
+        return _mm256_set1_epi32(x);
+    }
+
     template <int kBits, int kGroups>
     static I dot(I init, const B* w, const int8_t* a) {
         const __m256i ones = _mm256_set1_epi16(1);
@@ -102,13 +108,6 @@ struct Avx2 {
             }
             return init;
         }
-    }
-
-private:
-    static __m256i broadcast4(const int8_t* a) {
-        int32_t x;
-        std::memcpy(&x, a, 4);
-        return _mm256_set1_epi32(x);
     }
 };
 
