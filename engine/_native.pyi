@@ -100,3 +100,5 @@ def isas() -> list[str]:
     """Instruction sets that this machine can run, best first; always ends with "scalar"."""
 
 def quant_types() -> Sequence[str]: ...
+def architectures() -> list[str]:
+    """Values of general.architecture that this engine runs."""

@@ -27,6 +27,12 @@ KV_PAGE = 64
 _ANOTHER_MODEL = "Choose another model, or fetch this one again and verify it."
 
 
+def architectures() -> list[str]:
+    """Values of general.architecture that the extension runs. Raises EngineUnavailable when it is missing."""
+    names: list[str] = _extension().architectures()
+    return names
+
+
 def open_gguf(path: Path) -> GgufFile:
     """Map a model file. Raises ModelFileError, or EngineUnavailable when the extension is missing."""
     native = _extension()

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from pathlib import Path
 
-from engine.backends.native import NativeBackend, open_gguf
+from engine.backends.choose import load_backend
+from engine.backends.native import open_gguf
 from engine.errors import HearthError
 from engine.generation.prompting import Prompt
 from engine.generation.sequence import Event, Sequence
@@ -178,6 +179,6 @@ def open_in_process(model_path: Path, *, threads: int | None, context_tokens: in
     def load() -> LoadedModel:
         gguf = open_gguf(model_path)
         prompting = TextPrompting(gguf)
-        return LoadedModel(NativeBackend(gguf, threads=threads, context_tokens=context_tokens), prompting)
+        return LoadedModel(load_backend(gguf, threads=threads, context_tokens=context_tokens), prompting)
 
     return InProcessEngine(model_path.stem, load)

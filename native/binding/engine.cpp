@@ -86,6 +86,7 @@ void bind_engine(nb::module_& m) {
         for (const cpu::Kernels* k : cpu::available_kernels()) names.emplace_back(k->name);
         return names;
     });
+    m.def("architectures", &model::architectures);
     m.def("quant_types", [] {
         std::vector<std::string> names;
         for (const gguf::Type t : gguf::all_types()) names.emplace_back(gguf::type_name(t));

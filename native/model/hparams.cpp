@@ -27,10 +27,13 @@ RopeScaling read_scaling(const gguf::File& file, const std::string& key) {
 
 } // namespace
 
+std::vector<std::string> architectures() { return {"llama", "qwen2", "qwen3"}; }
+
 HyperParams read_hparams(const gguf::File& file) {
     HyperParams hp;
     hp.architecture = file.string("general.architecture");
-    if (hp.architecture != "llama" && hp.architecture != "qwen2" && hp.architecture != "qwen3")
+    const std::vector<std::string> known = architectures();
+    if (std::find(known.begin(), known.end(), hp.architecture) == known.end())
         throw GgufError("architecture '" + hp.architecture +
                         "' is not one that this engine runs (llama, qwen2, qwen3)");
     const std::string prefix = hp.architecture + ".";

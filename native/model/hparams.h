@@ -9,6 +9,9 @@
 
 namespace hearth::model {
 
+// Values of general.architecture that this engine runs.
+std::vector<std::string> architectures();
+
 enum class RopeScaling { none, linear, yarn };
 
 struct HyperParams {

@@ -1,0 +1,175 @@
+"""llama.cpp as a back end, through the optional package llama-cpp-python: for architectures that ours lacks.
+
+It answers the same interface with less: llama.cpp's kernels round differently from batch to batch, so a
+token's logits may depend in their last bits on what ran beside it. The status names it, so that nobody takes
+its speed or its bits for ours.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.backends.cpu import default_threads
+from engine.errors import EngineUnavailable, ModelFileError
+
+DEFAULT_CONTEXT = 8192
+KV_CONTEXTS = 2
+MAX_SEQUENCES = 64
+MAX_BATCH = 2048  # rows of one forward; the generation loop sends a chunk of 512 and a row a sequence
+
+# llama_decode's answers (llama.h).
+_NO_ROOM = 1
+_ABORTED = 2
+
+
+def installed() -> bool:
+    """Whether llama-cpp-python is there; nothing is imported."""
+    return find_spec("llama_cpp") is not None
+
+
+class LlamaCppBackend:
+    """Implements `engine.backends.base.Backend`, but for the promise that bits never depend on the batch.
+
+    threads: None takes one for each physical core.
+    context_tokens: the longest sequence; None takes DEFAULT_CONTEXT, limited by the model.
+    Raises ModelFileError when llama.cpp cannot run the file, EngineUnavailable when the package or the
+        memory is missing.
+    """
+
+    kernels = "llama.cpp"
+
+    def __init__(self, path: Path, *, threads: int | None = None, context_tokens: int | None = None) -> None:
+        self._lib = lib = _library()
+        self.name = path.stem
+        self.threads = threads if threads is not None else default_threads()
+        model_params = lib.llama_model_default_params()
+        model_params.n_gpu_layers = 0
+        self._model = lib.llama_model_load_from_file(str(path).encode(), model_params)
+        if not self._model:
+            raise ModelFileError(
+                f"llama.cpp cannot run {path.name} either.", action="Choose another model, or fetch it again."
+            )
+        self.n_vocab = int(lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(self._model)))
+        trained = int(lib.llama_model_n_ctx_train(self._model))
+        self.context_tokens = min(context_tokens or DEFAULT_CONTEXT, trained)
+        self.kv_tokens = KV_CONTEXTS * self.context_tokens
+        self._stop = False
+        self._context = self._new_context()
+        self._memory = lib.llama_get_memory(self._context)
+        self._lengths: dict[int, int] = {}
+
+    def new_sequence(self) -> int:
+        free = next((seq for seq in range(MAX_SEQUENCES) if seq not in self._lengths), None)
+        if free is None:
+            raise MemoryError("all sequences are in use")
+        self._lengths[free] = 0
+        return free
+
+    def free_sequence(self, seq: int) -> None:
+        self._forget(seq, 0)
+        del self._lengths[seq]
+
+    def fork_sequence(self, seq: int, length: int) -> int:
+        fork = self.new_sequence()
+        self._lib.llama_memory_seq_cp(self._memory, seq, fork, 0, length)
+        self._lengths[fork] = length
+        return fork
+
+    def forward(
+        self, seqs: NDArray[np.int32], tokens: NDArray[np.int32], want_logits: NDArray[np.bool_]
+    ) -> NDArray[np.float32]:
+        before = {int(seq): self._lengths[int(seq)] for seq in seqs}
+        batch = self._batch(seqs, tokens, want_logits)
+        self._stop = False
+        try:
+            result = self._lib.llama_decode(self._context, batch)
+        finally:
+            self._lib.llama_batch_free(batch)
+        if result != 0:
+            for seq, length in before.items():
+                self._forget(seq, length)
+            raise _failure(result)
+        return self._logits(np.flatnonzero(want_logits))
+
+    def cancel(self) -> None:
+        self._stop = True
+
+    def close(self) -> None:
+        self._lib.llama_free(self._context)
+        self._lib.llama_model_free(self._model)
+
+    def _new_context(self) -> Any:
+        lib = self._lib
+        params = lib.llama_context_default_params()
+        params.n_ctx = self.kv_tokens
+        params.n_batch = MAX_BATCH
+        params.n_seq_max = MAX_SEQUENCES
+        params.kv_unified = True
+        params.n_threads = params.n_threads_batch = self.threads
+        # Asked between operations of the graph. The object must outlive the context.
+        self._abort = lib.ggml_abort_callback(lambda _: self._stop)
+        params.abort_callback = self._abort
+        context = lib.llama_init_from_model(self._model, params)
+        if not context:
+            raise EngineUnavailable(
+                f"llama.cpp found no memory for {self.name} with {self.kv_tokens} tokens of context.",
+                action="Close other programs or choose a smaller model.",
+            )
+        return context
+
+    def _batch(
+        self, seqs: NDArray[np.int32], tokens: NDArray[np.int32], want_logits: NDArray[np.bool_]
+    ) -> Any:
+        batch = self._lib.llama_batch_init(len(tokens), 0, 1)
+        batch.n_tokens = len(tokens)
+        for i, (seq, token, wanted) in enumerate(zip(seqs, tokens, want_logits, strict=True)):
+            batch.token[i] = int(token)
+            batch.pos[i] = self._lengths[int(seq)]
+            batch.n_seq_id[i] = 1
+            batch.seq_id[i][0] = int(seq)
+            batch.logits[i] = bool(wanted)
+            self._lengths[int(seq)] += 1
+        return batch
+
+    def _logits(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
+        out = np.empty((len(rows), self.n_vocab), np.float32)
+        for to, row in zip(out, rows, strict=True):
+            data = self._lib.llama_get_logits_ith(self._context, int(row))
+            ctypes.memmove(to.ctypes.data, data, to.nbytes)
+        return out
+
+    def _forget(self, seq: int, length: int) -> None:
+        self._lib.llama_memory_seq_rm(self._memory, seq, length, -1)
+        self._lengths[seq] = length
+
+
+def _library() -> ModuleType:
+    try:
+        library = import_module("llama_cpp.llama_cpp")
+    except (ImportError, OSError, RuntimeError) as error:
+        raise EngineUnavailable(
+            f"llama-cpp-python is not usable: {error}.",
+            action="Install it beside Hearth: pip install 'hearth[llama-cpp]'.",
+        ) from error
+    library.llama_backend_init()
+    return library
+
+
+def _failure(result: int) -> Exception:
+    if result == _NO_ROOM:
+        return MemoryError("llama.cpp's KV cache is full")
+    if result == _ABORTED:
+        return InterruptedError("cancelled")
+    return EngineUnavailable(
+        f"llama.cpp failed in the middle of a step (code {result}).",
+        meaning="There will be no suggestions until the engine is started again.",
+        action="Restart the language server; if it happens again, report it with the log.",
+    )
