@@ -129,7 +129,7 @@ def initialize(params: dict[str, Any]) -> dict[str, Any]:
             "positionEncoding": encoding,
             "textDocumentSync": {"openClose": True, "change": 1, "save": {"includeText": False}},
             "inlineCompletionProvider": {},
-            "executeCommandProvider": {"commands": ["scripted.accepted", "hearth.explain"]},
+            "executeCommandProvider": {"commands": ["scripted.accepted", "hearth.explain", "hearth.status"]},
             "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
         },
         "serverInfo": {"name": "scripted"},
@@ -157,8 +157,9 @@ def handle(message: dict[str, Any]) -> None:
         case "test/status":
             send({"method": "didChangeStatus", "params": params})
         case "workspace/executeCommand":
-            name = Path(unquote(urlsplit(str(params.get("arguments", [""])[0])).path)).name
-            send({"id": identifier, "result": f"explained {name}"})
+            arguments = params.get("arguments") or [""]
+            name = Path(unquote(urlsplit(str(arguments[0])).path)).name
+            send({"id": identifier, "result": {"text": f"{params['command']} {name}", "data": None}})
         case "shutdown":
             send({"id": identifier, "result": None})
         case "exit":

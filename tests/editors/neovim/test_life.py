@@ -136,15 +136,16 @@ def test_the_status_notice_reaches_the_status_line(editor, server, python_file) 
     }
     assert editor.nvim.vars["told"] == 1
     editor.nvim.command("Hearth status")
-    assert "Hearth: The server is running. It is busy. loading the model" in editor.messages
+    words = "Hearth: The server is running. It is busy. loading the model\nhearth.status"
+    editor.wait(lambda: words in editor.messages, "words")
 
 
 def test_explain_opens_a_window(editor, server, python_file) -> None:
     editor.open(python_file(""))
     editor.nvim.command("Hearth explain")
-    editor.wait(lambda: any("explained a.py" in row for row in editor.screen), "explanation")
-    run = server.received("workspace/executeCommand")[-1]["params"]
-    assert run["command"] == "hearth.explain"
+    editor.wait(lambda: any("hearth.explain a.py" in row for row in editor.screen), "explanation")
+    (run,) = server.received("workspace/executeCommand")
+    assert run["params"]["arguments"][0].endswith("/a.py")
 
 
 def test_an_unknown_subcommand_is_told(editor) -> None:

@@ -260,6 +260,17 @@ def test_focus_is_told(editor, server, python_file) -> None:
     editor.wait(lambda: focused()[-1] == "b.py" and "a.py" in focused() and "" in focused(), "focus notices")
     editor.lua("vim.api.nvim_exec_autocmds('FocusGained', {})")
     editor.wait(lambda: focused()[-2:] == ["b.py", "b.py"], "focus again")
+    editor.lua("vim.api.nvim_exec_autocmds('FocusLost', {})")
+    editor.wait(lambda: focused()[-1] == "", "focus lost")
+
+
+def test_a_cursor_that_rests_is_told_with_its_place(editor, server, python_file) -> None:
+    editor.open(python_file("x = 1\ny = 'é' + 1\n"))
+    editor.keys("j$")
+    place = {"line": 1, "character": len("y = 'é' + ".encode())}
+    editor.wait(
+        lambda: server.received("textDocument/didFocus")[-1]["params"].get("position") == place, "place"
+    )
 
 
 def test_a_renamed_file_is_known_by_its_new_name(editor, server, python_file, tmp_path) -> None:

@@ -1,6 +1,7 @@
 -- The server's life: one process for this Neovim, whatever the number of projects, since the model sits behind it.
 -- Started with the first buffer that wants it, started again after a crash (a limited number of times).
 local config = require('hearth.config')
+local text = require('hearth.text')
 
 local M = {}
 
@@ -65,6 +66,20 @@ function M.notify(method, params)
   if client and client.initialized then
     M.call(client, 'notify', method, params)
   end
+end
+
+---@param buf integer the current buffer
+---@param target vim.lsp.Client
+---@return table params of LSP's position notices and requests for the current window's cursor
+function M.position(buf, target)
+  local cursor = vim.api.nvim_win_get_cursor(0)
+  return {
+    textDocument = { uri = vim.uri_from_bufnr(buf), version = vim.lsp.util.buf_versions[buf] },
+    position = {
+      line = cursor[1] - 1,
+      character = text.to_units(vim.api.nvim_get_current_line(), cursor[2], target.offset_encoding),
+    },
+  }
 end
 
 --- What the server is told: the user's settings, and whether suggestions are on now.

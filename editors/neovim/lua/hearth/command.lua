@@ -13,6 +13,22 @@ local states = {
   failed = 'The server stopped too often and stays off.',
 }
 
+---@param target vim.lsp.Client
+---@param name string a command of the server whose result is { text = ... }
+---@param arguments any[]
+---@param show fun(text: string)
+local function ask(target, name, arguments, show)
+  local params = { command = name, arguments = arguments }
+  client.call(target, 'request', 'workspace/executeCommand', params, function(err, result)
+    if err then
+      vim.notify('Hearth: ' .. (err.message or 'the server gave no answer'), vim.log.levels.WARN)
+    elseif type(result) == 'table' and type(result.text) == 'string' then
+      show(result.text)
+    end
+  end, 0)
+end
+
+--- What is known here, and what the server says of itself when it runs.
 function M.status()
   local status = client.status
   local lines = { states[status.state] }
@@ -26,7 +42,15 @@ function M.status()
   if status.message ~= '' then
     lines[#lines + 1] = status.message
   end
-  vim.notify('Hearth: ' .. table.concat(lines, ' '), vim.log.levels.INFO)
+  local words = 'Hearth: ' .. table.concat(lines, ' ')
+  local target = client.get()
+  if not target or not target.initialized then
+    vim.notify(words, vim.log.levels.INFO)
+    return
+  end
+  ask(target, 'hearth.status', {}, function(text)
+    vim.notify(words .. '\n' .. text, vim.log.levels.INFO)
+  end)
 end
 
 --- Show why the last suggestion was made, or why there was none, in a window of its own.
@@ -36,17 +60,9 @@ function M.explain()
   if not target then
     return M.status()
   end
-  client.call(target, 'request', 'workspace/executeCommand', {
-    command = 'hearth.explain',
-    arguments = { vim.uri_from_bufnr(buf) },
-  }, function(err, result)
-    if err then
-      vim.notify('Hearth: ' .. (err.message or 'no explanation'), vim.log.levels.WARN)
-      return
-    end
-    local answer = type(result) == 'string' and result or vim.inspect(result)
-    vim.lsp.util.open_floating_preview(vim.split(answer, '\n', { plain = true }), 'markdown', { border = 'rounded' })
-  end, buf)
+  ask(target, 'hearth.explain', { vim.uri_from_bufnr(buf) }, function(text)
+    vim.lsp.util.open_floating_preview(vim.split(text, '\n', { plain = true }), 'text', { border = 'rounded' })
+  end)
 end
 
 function M.toggle()

@@ -108,18 +108,9 @@ local function ask(trigger)
   end
   local state = state_of(place.buf)
   cancel(state)
-  local params = {
-    textDocument = {
-      uri = vim.uri_from_bufnr(place.buf),
-      version = vim.lsp.util.buf_versions[place.buf],
-    },
-    position = {
-      line = place.row,
-      character = text.to_units(place.line, place.column, target.offset_encoding),
-    },
-    context = { triggerKind = trigger },
-    formattingOptions = { tabSize = vim.fn.shiftwidth(), insertSpaces = vim.bo[place.buf].expandtab },
-  }
+  local params = client.position(place.buf, target)
+  params.context = { triggerKind = trigger }
+  params.formattingOptions = { tabSize = vim.fn.shiftwidth(), insertSpaces = vim.bo[place.buf].expandtab }
   local running = { client = target }
   state.running = running
   local ok, id = client.call(target, 'request', 'textDocument/inlineCompletion', params, function(err, result)

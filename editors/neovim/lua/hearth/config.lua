@@ -5,8 +5,9 @@ local M = {}
 ---@class hearth.ServerSettings
 ---@field enabled? boolean give suggestions at all
 ---@field languages? table<string, boolean> switch single languages on or off, by LSP language id
----@field mode? "auto"|"single-line"|"multi-line" how long a suggestion may be
----@field model? string name in the catalogue, or path of a GGUF file
+---@field exclude? string[] path patterns of files that get no suggestions
+---@field mode? "auto"|"single"|"multi" how long a suggestion may be
+---@field model? string name in the catalogue; "" is the default model
 ---@field maxTokens? integer most tokens of one suggestion
 ---@field threads? integer CPU threads; 0 lets the server choose
 
@@ -90,7 +91,7 @@ local rules = {
     check = function(value)
       return type(value) == 'table' and (next(value) == nil or not vim.islist(value))
     end,
-    want = 'a table such as { mode = "single-line" }',
+    want = 'a table such as { mode = "single" }',
   },
 }
 

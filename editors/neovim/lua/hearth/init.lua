@@ -2,6 +2,7 @@
 local client = require('hearth.client')
 local completion = require('hearth.completion')
 local config = require('hearth.config')
+local focus = require('hearth.focus')
 
 local M = {}
 
@@ -23,15 +24,12 @@ local function autocmds()
     completion.forget(event.buf)
   end)
   on({ 'BufEnter', 'FocusGained', 'LspAttach' }, function(event)
-    if event.buf ~= vim.api.nvim_get_current_buf() then
-      return
+    if event.buf == vim.api.nvim_get_current_buf() then
+      focus.gained()
     end
-    local attached = client.for_buffer(event.buf)
-    client.notify(
-      'textDocument/didFocus',
-      attached and { textDocument = { uri = vim.uri_from_bufnr(event.buf) } } or vim.empty_dict()
-    )
   end)
+  on('CursorMoved', focus.moved)
+  on('FocusLost', focus.lost)
 end
 
 --- Start Hearth. A wrong option is told in words, and Hearth stays off.
