@@ -8,6 +8,7 @@ request, so a test may change it while the server runs:
 
     {"encoding": "utf-16",            position encoding to choose; default: the client's first
      "rules": [RULE, ...],            the first rule that matches a completion request answers it
+     "status": {...},                 a didChangeStatus notice, sent with the next answer after it changed
      "exit_at_start": 3}              leave with this exit code instead of serving
 
 RULE: {"anchor": REGEX,               searched in the line left of the cursor; its end is the range's start
@@ -38,6 +39,7 @@ UNIT_BYTES = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
 documents: dict[str, str] = {}
 held: dict[int | str, dict[str, Any]] = {}
 encoding = "utf-16"
+status: dict[str, Any] | None = None
 
 
 def script() -> dict[str, Any]:
@@ -100,7 +102,15 @@ def items(rule: dict[str, Any], params: dict[str, Any]) -> list[dict[str, Any]] 
     return found
 
 
+def tell_status() -> None:
+    global status
+    if (new := script().get("status")) != status:
+        status = new
+        send({"method": "didChangeStatus", "params": new or {"busy": False, "kind": "Normal", "message": ""}})
+
+
 def complete(identifier: int | str, params: dict[str, Any]) -> None:
+    tell_status()
     for rule in script().get("rules", []):
         found = items(rule, params)
         if found is None:
