@@ -74,6 +74,25 @@ def left_of(line: str, character: int) -> str:
     return line.encode(UNITS[encoding])[: character * UNIT_BYTES[encoding]].decode(UNITS[encoding])
 
 
+def offset(text: str, position: dict[str, int]) -> int:
+    """Index of an LSP position in the text."""
+    start = 0
+    for _ in range(position["line"]):
+        end = re.compile(r"\r\n|\r|\n").search(text, start)
+        assert end is not None, f"no line {position['line']}"
+        start = end.end()
+    return start + len(left_of(re.split(r"\r|\n", text[start:], maxsplit=1)[0], position["character"]))
+
+
+def apply_change(uri: str, change: dict[str, Any]) -> None:
+    if "range" not in change:
+        documents[uri] = change["text"]
+        return
+    text = documents[uri]
+    start, end = (offset(text, change["range"][side]) for side in ("start", "end"))
+    documents[uri] = text[:start] + change["text"] + text[end:]
+
+
 def items(rule: dict[str, Any], params: dict[str, Any]) -> list[dict[str, Any]] | None:
     """The rule's items at the request's position; None when the rule is not for it."""
     position = params["position"]
@@ -137,7 +156,7 @@ def initialize(params: dict[str, Any]) -> dict[str, Any]:
     return {
         "capabilities": {
             "positionEncoding": encoding,
-            "textDocumentSync": {"openClose": True, "change": 1, "save": {"includeText": False}},
+            "textDocumentSync": {"openClose": True, "change": 2, "save": {"includeText": False}},
             "inlineCompletionProvider": {},
             "executeCommandProvider": {"commands": ["scripted.accepted", "hearth.explain", "hearth.status"]},
             "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
@@ -154,7 +173,8 @@ def handle(message: dict[str, Any]) -> None:
         case "textDocument/didOpen":
             documents[params["textDocument"]["uri"]] = params["textDocument"]["text"]
         case "textDocument/didChange":
-            documents[params["textDocument"]["uri"]] = params["contentChanges"][-1]["text"]
+            for change in params["contentChanges"]:
+                apply_change(params["textDocument"]["uri"], change)
         case "textDocument/inlineCompletion":
             complete(identifier, params)
         case "$/cancelRequest":

@@ -8,7 +8,7 @@ import path from "node:path";
 /** What the test was told by its Python half: see test_vscode.py. */
 export const config = JSON.parse(fs.readFileSync(process.argv[2], "utf8"));
 const { chromium } = createRequire(path.join(config.extension, "package.json"))("playwright-core");
-const PATIENCE_MS = 60_000; // how long a condition may take on a busy machine; tests go on as soon as it holds
+const PATIENCE_MS = 25_000; // how long a condition may take on a busy machine; tests go on as soon as it holds
 
 const children = [];
 let browser;
@@ -52,6 +52,9 @@ const settingsFile = path.join(config.folder, "data", "User", "settings.json");
 const settings = {
   "workbench.startupEditor": "none",
   "workbench.tips.enabled": false,
+  "workbench.reduceMotion": "on",
+  "workbench.editor.useModal": "off",
+  "workbench.secondarySideBar.defaultVisibility": "hidden",
   "security.workspace.trust.enabled": false,
   "telemetry.telemetryLevel": "off",
   "extensions.autoCheckUpdates": false,
@@ -61,23 +64,28 @@ const settings = {
   "editor.accessibilitySupport": "off",
   "files.autoSave": "off",
   "chat.disableAIFeatures": true,
+  // So that text put into settings.json arrives as it is.
+  "[jsonc]": { "editor.autoClosingBrackets": "never", "editor.autoClosingQuotes": "never", "editor.formatOnType": false },
+};
+// Settings of scope "machine" are read here when the browser is one machine and the server another.
+const machineSettingsFile = path.join(config.folder, "data", "Machine", "settings.json");
+const machineSettings = {
   "hearth.server.path": config.server[0],
   "hearth.server.args": config.server.slice(1),
 };
 
-/** Change user settings; VS Code sees the file change. */
-export function configure(changes) {
-  Object.assign(settings, changes);
-  fs.writeFileSync(settingsFile, JSON.stringify(settings));
+/** The settings with these changes, as the text of settings.json. */
+export function settingsWith(changes, machine = false) {
+  return JSON.stringify(Object.assign(machine ? machineSettings : settings, changes));
 }
 
 export function prepare(files) {
-  for (const folder of [workspace, path.dirname(settingsFile), path.join(config.folder, "extensions")]) {
-    fs.mkdirSync(folder, { recursive: true });
-  }
+  fs.mkdirSync(workspace, { recursive: true });
+  for (const file of [settingsFile, machineSettingsFile]) fs.mkdirSync(path.dirname(file), { recursive: true });
   for (const [name, text] of Object.entries(files)) fs.writeFileSync(path.join(workspace, name), text);
   fs.closeSync(fs.openSync(server.log, "a"));
-  configure({});
+  fs.writeFileSync(settingsFile, settingsWith({}));
+  fs.writeFileSync(machineSettingsFile, settingsWith({}, true));
   server.rules([]);
 }
 
