@@ -32,7 +32,9 @@ def test_the_server_has_the_accepted_text_before_the_command(editor, server, pyt
     editor.keys("<Tab>")
     server.wait_for("workspace/executeCommand")
     change = server.received("textDocument/didChange")[-1]
-    assert change["params"]["contentChanges"][-1]["text"] == "return a + b\n"
+    assert change["params"]["contentChanges"][-1]["text"] == "urn a + b"
+    order = server.order("textDocument/didChange", "workspace/executeCommand")
+    assert order[-1] == "workspace/executeCommand"
 
 
 def test_without_a_suggestion_tab_is_a_tab(editor, server, python_file) -> None:

@@ -92,6 +92,16 @@ def test_only_the_wanted_filetypes(bare, server, python_file) -> None:
     assert opened["params"]["textDocument"]["uri"].endswith("a.rs")
 
 
+def test_settings_reach_the_server_in_both_ways(bare, server, python_file) -> None:
+    options = {"cmd": server.command, "settings": {"mode": "single", "languages": {}}}
+    bare.lua("local o = ...; o.settings.languages = {}; require('hearth').setup(o)", options)
+    bare.open(python_file(""))
+    expected = {"mode": "single", "languages": {}, "enabled": True}
+    assert server.received("initialize")[0]["params"]["initializationOptions"] == expected
+    client_settings = "return vim.lsp.get_clients({ name = 'hearth' })[1].settings.hearth"
+    assert bare.lua(client_settings) == expected
+
+
 def test_one_server_for_two_projects(editor, server, tmp_path) -> None:
     for project in ("one", "two"):
         (tmp_path / project / ".git").mkdir(parents=True)

@@ -84,7 +84,11 @@ end
 
 --- What the server is told: the user's settings, and whether suggestions are on now.
 local function server_settings()
-  return vim.tbl_extend('force', config.current.settings, { enabled = config.current.enabled })
+  local settings = vim.tbl_extend('force', config.current.settings, { enabled = config.current.enabled })
+  if settings.languages and next(settings.languages) == nil then
+    settings.languages = vim.empty_dict() -- an empty table would be sent as a list
+  end
+  return settings
 end
 
 --- Tell the server that a setting changed.
