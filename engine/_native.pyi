@@ -54,14 +54,23 @@ class Model:
     @property
     def isa(self) -> str: ...
 
+class Cancelled(InterruptedError):
+    """`Engine.cancel` stopped the forward pass."""
+
+class OutOfPages(MemoryError):
+    """The KV cache has no free page left."""
+
 class Engine:
     """A model with a thread pool and a paged KV cache. Used from one thread at a time, `cancel` excepted.
 
     kv_tokens: capacity of the page pool, in tokens, shared by all sequences.
     threads: worker count, the calling thread included.
+    kv_format: "f16", or "f32" (exact, twice the memory). Raises ValueError for another.
     """
 
-    def __init__(self, model: Model, *, kv_tokens: int, threads: int) -> None: ...
+    def __init__(self, model: Model, *, kv_tokens: int, threads: int, kv_format: str = "f16") -> None: ...
+    @property
+    def kv_format(self) -> str: ...
     def new_sequence(self) -> int: ...
     def free_sequence(self, seq: int) -> None: ...
     def fork_sequence(self, seq: int, length: int) -> int:
@@ -80,9 +89,9 @@ class Engine:
     ) -> NDArray[np.float32]:
         """Append tokens[i] to sequence seqs[i] (rows of one sequence in order) and run the graph once.
 
-        Returns logits, shape (want_logits.sum(), n_vocab). GIL released. Raises InterruptedError when
-        cancelled (the sequences are then as before the call), MemoryError when the page pool is full,
-        ValueError for ids out of range.
+        Returns logits, shape (want_logits.sum(), n_vocab). GIL released. Raises Cancelled (an
+        InterruptedError), OutOfPages (a MemoryError) when the page pool is full, ValueError for ids out of
+        range or rows of one sequence that are not adjacent; the sequences are then as before the call.
         """
     def cancel(self) -> None:
         """From any thread: the running (or, if none runs, no) forward stops within one layer."""
@@ -90,5 +99,4 @@ class Engine:
 def isas() -> list[str]:
     """Instruction sets that this machine can run, best first; always ends with "scalar"."""
 
-def cuda_built() -> bool: ...
 def quant_types() -> Sequence[str]: ...

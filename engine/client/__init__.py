@@ -7,6 +7,7 @@ inside the language server's own process; the resident service will answer the s
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Protocol
 
 from engine.types import ChatRequest, EngineStatus, InfillRequest, TextDelta
@@ -39,3 +40,21 @@ class EngineClient(Protocol):
     async def close(self) -> None:
         """Stop generation and free the model. Later calls raise EngineUnavailable."""
         ...
+
+
+def open_in_process(
+    model_path: Path,
+    *,
+    threads: int | None = None,
+    context_tokens: int | None = None,
+) -> EngineClient:
+    """An engine in this process that starts loading the GGUF file at once; see `in_process`.
+
+    threads: worker threads; None takes one for each physical core.
+    context_tokens: the longest prompt and answer together; None takes a default that fits.
+    Never raises for a bad file: the engine's status then says "failed" and why.
+    """
+    # Here, so that importing the interface alone costs no numpy.
+    from engine.client import in_process
+
+    return in_process.open_in_process(model_path, threads=threads, context_tokens=context_tokens)

@@ -1,0 +1,1 @@
+"""Commands that make every published number."""

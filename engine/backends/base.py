@@ -1,0 +1,73 @@
+"""The few operations that the generation loop needs from whatever computes logits."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Backend(Protocol):
+    """A loaded model with a paged KV cache shared by several sequences.
+
+    Used from one thread at a time, `cancel` excepted. A sequence is a small integer; its length is the
+    number of tokens whose keys and values it holds. Logits of a row depend on its own sequence's tokens
+    alone, bit for bit: never on the rows beside it, nor on how a prompt was cut into calls.
+    """
+
+    @property
+    def name(self) -> str:
+        """The model, for people."""
+        ...
+
+    @property
+    def kernels(self) -> str:
+        """The instruction set that runs."""
+        ...
+
+    @property
+    def threads(self) -> int: ...
+
+    @property
+    def n_vocab(self) -> int: ...
+
+    @property
+    def context_tokens(self) -> int:
+        """The longest sequence, prompt and generated tokens together."""
+        ...
+
+    @property
+    def kv_tokens(self) -> int:
+        """Capacity of the page pool in tokens; at least context_tokens."""
+        ...
+
+    def new_sequence(self) -> int: ...
+
+    def free_sequence(self, seq: int) -> None: ...
+
+    def fork_sequence(self, seq: int, length: int) -> int:
+        """A new sequence that begins with the first `length` tokens of `seq`.
+
+        Raises MemoryError when the page pool is full.
+        """
+        ...
+
+    def forward(
+        self, seqs: NDArray[np.int32], tokens: NDArray[np.int32], want_logits: NDArray[np.bool_]
+    ) -> NDArray[np.float32]:
+        """Append tokens[i] to sequence seqs[i], rows of one sequence in order.
+
+        Returns the logits of the wanted rows, shape (want_logits.sum(), n_vocab).
+        Raises InterruptedError when cancelled and MemoryError when the page pool is full; either way the
+        sequences are as they were before the call.
+        """
+        ...
+
+    def cancel(self) -> None:
+        """From any thread: the forward that runs now stops soon; without one, nothing happens."""
+        ...
+
+    def close(self) -> None:
+        """Free the model. No other call may follow, `cancel` excepted."""
+        ...

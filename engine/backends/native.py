@@ -1,0 +1,147 @@
+"""Our own engine: GGUF files on this machine's processor, through the extension `engine._native`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.backends.cpu import default_threads
+from engine.errors import EngineUnavailable, ModelFileError
+
+if TYPE_CHECKING:
+    from engine._native import Engine, GgufFile
+
+DEFAULT_CONTEXT = 8192
+
+# Room for several sequences, within a fixed share of memory: pages are touched only when used.
+KV_BYTES = 512 << 20
+KV_CONTEXTS = 4
+KV_VALUE_BYTES = 2  # F16
+KV_PAGE = 64
+
+_ANOTHER_MODEL = "Choose another model, or fetch this one again and verify it."
+
+
+def open_gguf(path: Path) -> GgufFile:
+    """Map a model file. Raises ModelFileError, or EngineUnavailable when the extension is missing."""
+    native = _extension()
+    try:
+        gguf: GgufFile = native.GgufFile(str(path))
+        return gguf
+    except native.GgufError as error:
+        raise ModelFileError(
+            f"{path.name} is not a model file that can be used: {error}", action=_ANOTHER_MODEL
+        ) from error
+    except OSError as error:
+        raise ModelFileError(
+            f"The model file {path} cannot be opened: {error.strerror or error}.",
+            action="Check that the path exists and may be read.",
+        ) from error
+
+
+class NativeBackend:
+    """Implements `engine.backends.base.Backend`.
+
+    threads: None takes one for each physical core.
+    context_tokens: the longest sequence; None takes DEFAULT_CONTEXT, and both are limited by the model and
+        by the memory set aside for the KV cache.
+    Raises ModelFileError when the model cannot run, EngineUnavailable when memory is short.
+    """
+
+    def __init__(
+        self, gguf: GgufFile, *, threads: int | None = None, context_tokens: int | None = None
+    ) -> None:
+        native = _extension()
+        path = Path(gguf.path)
+        self.name = _name(gguf)
+        self.threads = threads if threads is not None else default_threads()
+        try:
+            model = native.Model(gguf)
+            pages = KV_BYTES // (KV_PAGE * _kv_bytes_per_token(gguf, model.n_layers))
+            most = max(1, pages) * KV_PAGE
+            self.context_tokens = min(context_tokens or DEFAULT_CONTEXT, model.n_context_train, most)
+            self.kv_tokens = min(_whole_pages(KV_CONTEXTS * self.context_tokens), most)
+            self._engine: Engine | None = native.Engine(model, kv_tokens=self.kv_tokens, threads=self.threads)
+        except native.GgufError as error:
+            raise ModelFileError(f"{path.name} cannot run: {error}", action=_ANOTHER_MODEL) from error
+        except MemoryError as error:
+            raise EngineUnavailable(
+                f"There is not enough free memory for {path.name} ({path.stat().st_size / 1e9:.1f} GB).",
+                action="Close other programs or choose a smaller model.",
+            ) from error
+        self.kernels = model.isa
+        self.n_vocab = model.n_vocab
+
+    def new_sequence(self) -> int:
+        return self._running().new_sequence()
+
+    def free_sequence(self, seq: int) -> None:
+        self._running().free_sequence(seq)
+
+    def fork_sequence(self, seq: int, length: int) -> int:
+        return self._running().fork_sequence(seq, length)
+
+    def forward(
+        self, seqs: NDArray[np.int32], tokens: NDArray[np.int32], want_logits: NDArray[np.bool_]
+    ) -> NDArray[np.float32]:
+        try:
+            return self._running().forward(seqs, tokens, want_logits)
+        except (ValueError, RuntimeError) as error:
+            raise EngineUnavailable(
+                f"{self.name} stopped in the middle of a step: {error}.",
+                meaning="There will be no suggestions until the engine is started again.",
+                action="Restart the language server; if it happens again, report it with the log.",
+            ) from error
+
+    def cancel(self) -> None:
+        engine = self._engine
+        if engine is not None:
+            engine.cancel()
+
+    def close(self) -> None:
+        self._engine = None
+
+    def _running(self) -> Engine:
+        if self._engine is None:
+            raise EngineUnavailable(f"{self.name} was closed.")
+        return self._engine
+
+
+def _extension() -> ModuleType:
+    try:
+        return import_module("engine._native")
+    except ImportError as error:
+        raise EngineUnavailable(
+            f"The native engine is not usable: {error}.",
+            meaning="No model can run.",
+            action="Build and install Hearth again; see CONTRIBUTING.md.",
+        ) from error
+
+
+def _name(gguf: GgufFile) -> str:
+    """The model's name as its file gives it, else the file's own."""
+    name = gguf.get("general.name")
+    return name if isinstance(name, str) and name else Path(gguf.path).stem
+
+
+def _kv_bytes_per_token(gguf: GgufFile, n_layers: int) -> int:
+    """Memory of one token's keys and values in all layers."""
+    architecture = gguf.get("general.architecture")
+
+    def number(key: str, default: int) -> int:
+        value = gguf.get(f"{architecture}.{key}")
+        return value if isinstance(value, int) and value > 0 else default
+
+    heads = number("attention.head_count", 1)
+    kv_heads = number("attention.head_count_kv", heads)
+    head = number("attention.key_length", number("embedding_length", 1) // heads)
+    return max(1, 2 * n_layers * kv_heads * head * KV_VALUE_BYTES)
+
+
+def _whole_pages(tokens: int) -> int:
+    return -(-tokens // KV_PAGE) * KV_PAGE

@@ -1,0 +1,160 @@
+"""The one thread that owns everything native: it loads the model, runs the requests and frees it all."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from engine.backends.base import Backend
+from engine.errors import EngineUnavailable, HearthError
+from engine.generation.prompting import Prompting
+from engine.generation.runner import Runner
+from engine.generation.sequence import Sequence
+from engine.generation.speed import Speed, self_test
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """What loading gives: the thing that computes logits, and the thing that speaks its language."""
+
+    backend: Backend
+    prompting: Prompting
+
+
+class EngineThread:
+    """Loads a model in the background, then serves requests until closed.
+
+    All methods may be called from any thread. A request that `submit` took gets its last event in every
+    case: when it ends, when the engine fails, or when it is closed.
+
+    load: called on the engine thread; raises HearthError with words for the user.
+    """
+
+    def __init__(self, load: Callable[[], LoadedModel]) -> None:
+        self._load = load
+        self._wake = threading.Condition()
+        self._arrivals: deque[Sequence] = deque()
+        self._closing = False
+        self._stopped: HearthError | None = None
+        self._model: LoadedModel | None = None
+        self._runner: Runner | None = None
+        self.speed = Speed()
+        self.loaded = threading.Event()
+        """Set once loading ended, well or badly."""
+        self._thread = threading.Thread(target=self._run, name="hearth-engine", daemon=True)
+        self._thread.start()
+
+    def state(self) -> str:
+        """One of EngineStatus.state's values. Raises EngineUnavailable once closed."""
+        if self._closing:
+            raise _closed()
+        if self._stopped is not None:
+            return "failed"
+        if self._runner is None:
+            return "loading"
+        return "busy" if self._arrivals or self._runner.busy else "ready"
+
+    @property
+    def failure(self) -> HearthError | None:
+        """Why the engine no longer runs."""
+        return self._stopped
+
+    def model(self) -> LoadedModel:
+        """The loaded model. Raises EngineUnavailable while there is none."""
+        with self._wake:
+            return self._available()
+
+    def submit(self, sequence: Sequence) -> None:
+        """Hand a request over. Raises EngineUnavailable when the engine does not run."""
+        with self._wake:
+            self._available()
+            self._arrivals.append(sequence)
+            self._wake.notify()
+
+    def cancel(self, sequence: Sequence) -> None:
+        """End a request early; its last event follows within about one token."""
+        sequence.cancelled = True
+        if self._runner is not None:
+            self._runner.cancel(sequence)
+
+    def close(self) -> None:
+        """Stop, end every request and free the model; returns when the thread has ended."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+            model = self._model
+        if model is not None:
+            model.backend.cancel()
+        self._thread.join()
+
+    def _available(self) -> LoadedModel:
+        if self._closing:
+            raise _closed()
+        if self._stopped is not None:
+            raise _unavailable(self._stopped)
+        if self._model is None or self._runner is None:
+            raise EngineUnavailable("The model is still loading.", action="Try again in a moment.")
+        return self._model
+
+    def _run(self) -> None:
+        error: HearthError = _closed()
+        try:
+            self._serve(self._start())
+        except HearthError as failure:
+            error = failure
+        except Exception as failure:  # the border to the user: anything becomes words
+            log.exception("The engine thread failed")
+            error = EngineUnavailable(
+                f"The engine stopped because of an internal error ({type(failure).__name__}: {failure}).",
+                meaning="There will be no suggestions until it is started again.",
+                action="Restart the language server; if it happens again, report it with the log.",
+            )
+        self._stop(error)
+
+    def _start(self) -> Runner:
+        model = self._load()
+        with self._wake:
+            self._model = model
+        with suppress(InterruptedError):  # closed already
+            self_test(model.backend, self.speed)
+        runner = Runner(model.backend, self.speed)
+        with self._wake:
+            self._runner = runner
+        self.loaded.set()
+        return runner
+
+    def _serve(self, runner: Runner) -> None:
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: self._closing or self._arrivals or runner.busy)
+                if self._closing:
+                    return
+            while self._arrivals:
+                runner.submit(self._arrivals.popleft())
+            runner.step()
+
+    def _stop(self, error: HearthError) -> None:
+        with self._wake:
+            self._stopped = error
+        self.loaded.set()
+        live = self._runner.drain() if self._runner is not None else []
+        for sequence in [*live, *self._arrivals]:
+            sequence.emit(_unavailable(error))
+        self._arrivals.clear()
+        if self._model is not None:
+            self._model.backend.close()
+
+
+def _closed() -> EngineUnavailable:
+    return EngineUnavailable("The engine was shut down.", action="Restart the language server.")
+
+
+def _unavailable(error: HearthError) -> EngineUnavailable:
+    """A fresh exception for each request: a raised one collects its raiser's traceback."""
+    return EngineUnavailable(error.what, meaning=error.meaning, action=error.action)

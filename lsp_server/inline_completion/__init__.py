@@ -1,0 +1,1 @@
+"""Inline completion: from a request of the editor to items it can show."""

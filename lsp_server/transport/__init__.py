@@ -1,0 +1,1 @@
+"""JSON-RPC over stdio: framing, validation, one response per request, process life and logs."""

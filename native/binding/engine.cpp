@@ -1,0 +1,129 @@
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "binding/arrays.h"
+#include "binding/bindings.h"
+#include "model/transformer.h"
+
+namespace nb = nanobind;
+
+namespace hearth::binding {
+
+namespace {
+
+// Weights and the kernels they run on; shared by every engine over them.
+class Model {
+public:
+    Model(std::shared_ptr<gguf::File> file, const std::string& isa) : kernels_(cpu::kernels_by_name(isa)) {
+        runtime::ThreadPool pool(static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 16U)));
+        weights_ = std::make_unique<model::Weights>(std::move(file), pool);
+    }
+    const model::Weights& weights() const { return *weights_; }
+    const cpu::Kernels& kernels() const { return kernels_; }
+
+private:
+    const cpu::Kernels& kernels_;
+    std::unique_ptr<model::Weights> weights_;
+};
+
+using Ints = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Bools = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+class Engine {
+public:
+    Engine(std::shared_ptr<Model> model, int64_t kv_tokens, int threads, const std::string& kv_format)
+        : model_(std::move(model)),
+          pool_(threads),
+          cache_(hp().layers, hp().kv_heads, hp().head_dim, kv_tokens, kv::make_format(kv_format, model_->kernels())),
+          transformer_(model_->weights(), model_->kernels(), pool_, cache_) {}
+
+    kv::KvCache& cache() { return cache_; }
+    void cancel() { cancel_.store(true); }
+
+    NumpyArray<float> forward(const Ints& seqs, const Ints& tokens, const Bools& want) {
+        const size_t n = tokens.shape(0);
+        if (seqs.shape(0) != n || want.shape(0) != n)
+            throw std::invalid_argument("seqs, tokens and want_logits differ in length");
+        std::vector<model::BatchRow> rows(n);
+        size_t wanted = 0;
+        for (size_t i = 0; i < n; ++i) {
+            rows[i] = {seqs(i), tokens(i), want(i)};
+            wanted += want(i) ? 1 : 0;
+        }
+        cancel_.store(false);
+        std::vector<float> logits;
+        {
+            const nb::gil_scoped_release release;
+            logits = transformer_.forward(rows, cancel_);
+        }
+        return to_numpy(std::move(logits), {wanted, static_cast<size_t>(model_->weights().vocab)});
+    }
+
+private:
+    const model::HyperParams& hp() const { return model_->weights().hp; }
+
+    std::shared_ptr<Model> model_;
+    runtime::ThreadPool pool_;
+    kv::KvCache cache_;
+    model::Transformer transformer_;
+    std::atomic<bool> cancel_{false};
+};
+
+} // namespace
+
+void bind_engine(nb::module_& m) {
+    nb::exception<model::Cancelled>(m, "Cancelled", PyExc_InterruptedError);
+    nb::exception<kv::OutOfPages>(m, "OutOfPages", PyExc_MemoryError);
+
+    m.def("isas", [] {
+        std::vector<std::string> names;
+        for (const cpu::Kernels* k : cpu::available_kernels()) names.emplace_back(k->name);
+        return names;
+    });
+    m.def("quant_types", [] {
+        std::vector<std::string> names;
+        for (const gguf::Type t : gguf::all_types()) names.emplace_back(gguf::type_name(t));
+        return names;
+    });
+
+    nb::class_<Model>(m, "Model")
+        .def(
+            "__init__",
+            [](Model* self, std::shared_ptr<gguf::File> file, const std::string& isa) {
+                const nb::gil_scoped_release release;
+                new (self) Model(std::move(file), isa);
+            },
+            nb::arg("gguf"), nb::kw_only(), nb::arg("isa") = "auto")
+        .def_prop_ro("architecture", [](const Model& model) { return model.weights().hp.architecture; })
+        .def_prop_ro("n_vocab", [](const Model& model) { return model.weights().vocab; })
+        .def_prop_ro("n_layers", [](const Model& model) { return model.weights().hp.layers; })
+        .def_prop_ro("n_context_train", [](const Model& model) { return model.weights().hp.context_train; })
+        .def_prop_ro("isa", [](const Model& model) { return std::string(model.kernels().name); });
+
+    nb::class_<Engine>(m, "Engine")
+        .def(nb::init<std::shared_ptr<Model>, int64_t, int, const std::string&>(), nb::arg("model"), nb::kw_only(),
+             nb::arg("kv_tokens"), nb::arg("threads"), nb::arg("kv_format") = "f16")
+        .def_prop_ro("kv_format", [](Engine& e) { return std::string(e.cache().format().name()); })
+        .def("new_sequence", [](Engine& e) { return e.cache().new_sequence(); })
+        .def(
+            "free_sequence", [](Engine& e, int seq) { e.cache().free_sequence(seq); }, nb::arg("seq"))
+        .def(
+            "fork_sequence", [](Engine& e, int seq, int64_t length) { return e.cache().fork_sequence(seq, length); },
+            nb::arg("seq"), nb::arg("length"))
+        .def(
+            "truncate", [](Engine& e, int seq, int64_t length) { e.cache().truncate(seq, length); }, nb::arg("seq"),
+            nb::arg("length"))
+        .def(
+            "length", [](Engine& e, int seq) { return e.cache().length(seq); }, nb::arg("seq"))
+        .def_prop_ro("free_tokens", [](Engine& e) { return e.cache().free_tokens(); })
+        .def("forward", &Engine::forward, nb::arg("seqs"), nb::arg("tokens"), nb::arg("want_logits"))
+        .def("cancel", &Engine::cancel);
+}
+
+} // namespace hearth::binding

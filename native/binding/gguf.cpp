@@ -1,0 +1,98 @@
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <system_error>
+
+#include "binding/arrays.h"
+#include "binding/bindings.h"
+#include "gguf/gguf_file.h"
+#include "quant/dequant.h"
+
+namespace nb = nanobind;
+
+namespace hearth::binding {
+
+namespace {
+
+nb::object decode(const std::string& s) {
+    return nb::steal(PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), "replace"));
+}
+
+nb::object to_python(const gguf::Value& value) {
+    return std::visit(
+        [](const auto& v) -> nb::object {
+            using T = std::decay_t<decltype(v)>;
+            if constexpr (std::is_same_v<T, std::string>) {
+                return decode(v);
+            } else if constexpr (std::is_same_v<T, std::vector<std::string_view>>) {
+                nb::list out;
+                for (const std::string_view s : v) out.append(nb::bytes(s.data(), s.size()));
+                return out;
+            } else if constexpr (std::is_same_v<T, std::vector<bool>>) {
+                nb::list out;
+                for (const bool b : v) out.append(b);
+                return out;
+            } else {
+                return nb::cast(v);
+            }
+        },
+        value);
+}
+
+nb::tuple shape_of(const gguf::Tensor& t) {
+    nb::list out;
+    for (int i = 0; i < t.n_dims; ++i) out.append(t.shape[static_cast<size_t>(i)]);
+    return nb::tuple(out);
+}
+
+NumpyArray<float> dequantised(const gguf::File& file, const std::string& name) {
+    const gguf::Tensor* t = file.find_tensor(name);
+    if (t == nullptr) throw nb::key_error(name.c_str());
+    const auto cols = static_cast<size_t>(t->shape[0]);
+    const auto rows = static_cast<size_t>(t->n_rows());
+    std::vector<float> values(cols * rows);
+    {
+        const nb::gil_scoped_release release;
+        quant::dequantize_row(t->type, t->data, values.data(), static_cast<int64_t>(values.size()));
+    }
+    if (t->n_dims == 1) return to_numpy(std::move(values), {cols});
+    return to_numpy(std::move(values), {rows, cols});
+}
+
+} // namespace
+
+void bind_gguf(nb::module_& m) {
+    nb::exception<gguf::GgufError>(m, "GgufError", PyExc_ValueError);
+    nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+        try {
+            std::rethrow_exception(p);
+        } catch (const std::system_error& e) {
+            nb::object error = nb::handle(PyExc_OSError)(e.code().value(), nb::str(e.what()));
+            PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+        }
+    });
+
+    nb::class_<gguf::Tensor>(m, "TensorInfo")
+        .def_ro("name", &gguf::Tensor::name)
+        .def_prop_ro("type", [](const gguf::Tensor& t) { return std::string(gguf::type_name(t.type)); })
+        .def_prop_ro("shape", &shape_of)
+        .def_ro("offset", &gguf::Tensor::offset)
+        .def_ro("nbytes", &gguf::Tensor::nbytes);
+
+    nb::class_<gguf::File>(m, "GgufFile")
+        .def(nb::init<const std::string&>(), nb::arg("path"))
+        .def_prop_ro("path", &gguf::File::path)
+        .def_prop_ro("tensors", [](const gguf::File& f) { return f.tensors(); })
+        .def("keys", &gguf::File::keys)
+        .def(
+            "get",
+            [](const gguf::File& f, const std::string& key) -> nb::object {
+                const gguf::Value* value = f.find(key);
+                return value == nullptr ? nb::none() : to_python(*value);
+            },
+            nb::arg("key"))
+        .def("tensor", &dequantised, nb::arg("name"));
+}
+
+} // namespace hearth::binding

@@ -1,0 +1,10 @@
+// The Python face of the engine: engine._native. Signatures and contracts: engine/_native.pyi.
+#include <nanobind/nanobind.h>
+
+#include "binding/bindings.h"
+
+NB_MODULE(_native, m) {
+    m.doc() = "Hearth's native engine";
+    hearth::binding::bind_gguf(m);
+    hearth::binding::bind_engine(m);
+}

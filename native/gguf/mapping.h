@@ -1,0 +1,24 @@
+// A whole file mapped read-only into memory.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace hearth::gguf {
+
+class Mapping {
+public:
+    // Throws std::system_error when the file cannot be opened, is not a regular file, or cannot be mapped.
+    explicit Mapping(const std::string& path);
+    ~Mapping();
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
+
+    std::span<const std::byte> bytes() const noexcept { return bytes_; }
+
+private:
+    std::span<const std::byte> bytes_;  // empty for an empty file, which cannot be mapped
+};
+
+}  // namespace hearth::gguf

@@ -1,0 +1,121 @@
+#include "kv/kv_cache.h"
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace hearth::kv {
+
+namespace {
+
+int64_t pages_for(int64_t tokens) { return (tokens + cpu::kPageTokens - 1) / cpu::kPageTokens; }
+
+} // namespace
+
+KvCache::KvCache(int layers, int kv_heads, int head_dim, int64_t capacity, std::unique_ptr<KvFormat> format)
+    : kv_heads_(kv_heads),
+      head_dim_(head_dim),
+      format_(std::move(format)),
+      head_bytes_(format_->page_bytes(head_dim)),
+      page_bytes_(head_bytes_ * 2 * static_cast<size_t>(kv_heads) * static_cast<size_t>(layers)) {
+    if (capacity < 1) throw std::invalid_argument("the KV cache needs room for at least one token");
+    const int64_t pages = pages_for(capacity);
+    if (pages > INT32_MAX || static_cast<uint64_t>(pages) > SIZE_MAX / 2 / page_bytes_)
+        throw std::invalid_argument("a KV cache of " + std::to_string(capacity) + " tokens does not fit any memory");
+    data_ = quant::allocate_pages(page_bytes_ * static_cast<size_t>(pages));
+    users_.assign(static_cast<size_t>(pages), 0);
+    for (int64_t i = pages - 1; i >= 0; --i) free_pages_.push_back(static_cast<int32_t>(i));
+}
+
+KvCache::Sequence& KvCache::at(int seq) { return const_cast<Sequence&>(std::as_const(*this).at(seq)); }
+
+const KvCache::Sequence& KvCache::at(int seq) const {
+    if (seq < 0 || static_cast<size_t>(seq) >= sequences_.size() || !sequences_[static_cast<size_t>(seq)].live)
+        throw std::invalid_argument("no sequence " + std::to_string(seq));
+    return sequences_[static_cast<size_t>(seq)];
+}
+
+int32_t KvCache::take_page() {
+    if (free_pages_.empty())
+        throw OutOfPages("all " + std::to_string(users_.size()) + " pages of the KV cache are in use");
+    const int32_t page = free_pages_.back();
+    free_pages_.pop_back();
+    users_[static_cast<size_t>(page)] = 1;
+    return page;
+}
+
+void KvCache::drop_page(int32_t page) {
+    if (--users_[static_cast<size_t>(page)] == 0) free_pages_.push_back(page);
+}
+
+void KvCache::drop_pages_from(Sequence& s, size_t first) {
+    while (s.pages.size() > first) {
+        drop_page(s.pages.back());
+        s.pages.pop_back();
+    }
+}
+
+int KvCache::new_sequence() {
+    for (size_t i = 0; i < sequences_.size(); ++i)
+        if (!sequences_[i].live) {
+            sequences_[i] = Sequence{.pages = {}, .length = 0, .live = true};
+            return static_cast<int>(i);
+        }
+    sequences_.push_back(Sequence{.pages = {}, .length = 0, .live = true});
+    return static_cast<int>(sequences_.size()) - 1;
+}
+
+void KvCache::free_sequence(int seq) {
+    Sequence& s = at(seq);
+    drop_pages_from(s, 0);
+    s.live = false;
+}
+
+int KvCache::fork_sequence(int seq, int64_t length) {
+    if (length < 0 || length > at(seq).length)
+        throw std::invalid_argument("cannot fork " + std::to_string(length) + " positions of a sequence of " +
+                                    std::to_string(at(seq).length));
+    const int fork = new_sequence();
+    Sequence& to = at(fork); // after new_sequence, which may move the vector
+    const Sequence& from = at(seq);
+    for (int64_t i = 0; i < pages_for(length); ++i) {
+        const int32_t page = from.pages[static_cast<size_t>(i)];
+        ++users_[static_cast<size_t>(page)];
+        to.pages.push_back(page);
+    }
+    to.length = length;
+    return fork;
+}
+
+void KvCache::truncate(int seq, int64_t length) {
+    Sequence& s = at(seq);
+    if (length < 0 || length > s.length)
+        throw std::invalid_argument("cannot truncate a sequence of " + std::to_string(s.length) + " positions to " +
+                                    std::to_string(length));
+    drop_pages_from(s, static_cast<size_t>(pages_for(length)));
+    s.length = length;
+}
+
+void KvCache::reserve(int seq, int64_t n) {
+    Sequence& s = at(seq);
+    if (n <= 0) return;
+    if (s.length % cpu::kPageTokens != 0) {
+        int32_t& last = s.pages[static_cast<size_t>(s.length / cpu::kPageTokens)];
+        if (users_[static_cast<size_t>(last)] > 1) { // shared: write to a copy
+            const int32_t copy = take_page();
+            std::memcpy(data_.get() + static_cast<size_t>(copy) * page_bytes_,
+                        data_.get() + static_cast<size_t>(last) * page_bytes_, page_bytes_);
+            drop_page(last);
+            last = copy;
+        }
+    }
+    const auto needed = static_cast<size_t>(pages_for(s.length + n));
+    while (s.pages.size() < needed) s.pages.push_back(take_page());
+}
+
+void KvCache::release_reserved(int seq) {
+    Sequence& s = at(seq);
+    drop_pages_from(s, static_cast<size_t>(pages_for(s.length)));
+}
+
+} // namespace hearth::kv

@@ -1,0 +1,40 @@
+// A dense transformer's weights: matrices packed for the kernels, vectors as float32.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "gguf/gguf_file.h"
+#include "model/hparams.h"
+#include "quant/packed.h"
+#include "runtime/thread_pool.h"
+
+namespace hearth::model {
+
+struct LayerWeights {
+    std::vector<float> attention_norm, feed_forward_norm; // [embedding]
+    quant::PackedMatrix query, key, value;                // [heads or kv_heads * head_dim] x [embedding]
+    std::vector<float> qkv_bias; // query, key, value biases in a row; empty when there are none
+    std::vector<float> query_norm, key_norm; // [head_dim]; empty but for qwen3
+    quant::PackedMatrix output; // [embedding] x [heads * head_dim]
+    std::vector<float> output_bias; // [embedding], or empty
+    quant::PackedMatrix gate, up; // [feed_forward] x [embedding]
+    quant::PackedMatrix down; // [embedding] x [feed_forward]
+};
+
+struct Weights {
+    std::shared_ptr<const gguf::File> file; // keeps the token embedding mapped: it is read row by row
+    HyperParams hp;
+    int64_t vocab = 0;
+    const gguf::Tensor* embedding = nullptr; // [vocab] x [embedding], in the file's own type
+    std::vector<LayerWeights> layers;
+    std::vector<float> final_norm;
+    quant::PackedMatrix head; // [vocab] x [embedding]; the embedding again when the file ties them
+    std::vector<float> rope_factors;
+
+    // Reads, checks and repacks. Throws GgufError, naming the tensor or key that is wrong.
+    Weights(std::shared_ptr<const gguf::File> opened, runtime::ThreadPool& pool);
+};
+
+} // namespace hearth::model

@@ -1,0 +1,1 @@
+"""A small household ledger: entries in a CSV file, balances and monthly reports."""

@@ -1,0 +1,4 @@
+//! Statistics of words and numbers in text files.
+
+pub mod numbers;
+pub mod words;

@@ -1,0 +1,113 @@
+"""The engine thread's life: what happens when it is closed or fails at an awkward moment."""
+
+import threading
+
+import pytest
+
+from engine.errors import EngineUnavailable
+from engine.generation.sequence import Sequence
+from engine.generation.thread import EngineThread, LoadedModel
+from engine.types import Priority
+
+PATIENCE = 20.0
+
+
+def request(fakes, prompt=(1, 2, 3)):
+    events = []
+    ended = threading.Event()
+
+    def emit(event):
+        events.append(event)
+        if isinstance(event, Exception) or event.finish is not None:
+            ended.set()
+
+    return Sequence(tuple(prompt), 4, Priority.COMPLETION, "", emit, fakes.Output()), events, ended
+
+
+@pytest.fixture
+def started(fakes):
+    """A running engine thread and its backend."""
+    backend = fakes.Backend()
+    thread = EngineThread(lambda: LoadedModel(backend, prompting=None))
+    assert thread.loaded.wait(PATIENCE)
+    yield thread, backend
+    thread.close()
+
+
+def test_a_submitted_request_runs_to_its_end(started, fakes):
+    thread, _ = started
+    sequence, events, ended = request(fakes)
+    thread.submit(sequence)
+    assert ended.wait(PATIENCE)
+    assert sequence.tokens[3:] == fakes.continuation([1, 2, 3], 4)
+    assert events[-1].finish is not None
+
+
+def test_closing_while_the_model_loads_waits_for_it_and_frees_it(fakes):
+    backend = fakes.Backend()
+    loading, go_on = threading.Event(), threading.Event()
+
+    def load():
+        loading.set()
+        assert go_on.wait(PATIENCE)
+        return LoadedModel(backend, prompting=None)
+
+    thread = EngineThread(load)
+    assert loading.wait(PATIENCE)
+    closer = threading.Thread(target=thread.close)
+    closer.start()
+    go_on.set()
+    closer.join(PATIENCE)
+    assert not closer.is_alive()
+    assert backend.closed
+    with pytest.raises(EngineUnavailable, match="shut down"):
+        thread.state()
+
+
+def test_closing_in_the_self_test_interrupts_it(fakes):
+    testing, go_on = threading.Event(), threading.Event()
+
+    def inside():
+        testing.set()
+        assert go_on.wait(PATIENCE)
+
+    backend = fakes.Backend(inside=inside)
+    cancelled = threading.Event()
+    cancel = backend.cancel
+    backend.cancel = lambda: (cancel(), cancelled.set())
+    thread = EngineThread(lambda: LoadedModel(backend, prompting=None))
+    assert testing.wait(PATIENCE)
+    closer = threading.Thread(target=thread.close)
+    closer.start()
+    assert cancelled.wait(PATIENCE)
+    go_on.set()
+    closer.join(PATIENCE)
+    assert not closer.is_alive()
+    assert backend.calls == []
+    assert backend.sequences == {}
+
+
+def test_requests_that_had_not_begun_when_it_failed_are_told(started, fakes):
+    thread, backend = started
+    inside, go_on = threading.Event(), threading.Event()
+
+    def crash():
+        inside.set()
+        assert go_on.wait(PATIENCE)
+        raise OverflowError("too much")
+
+    backend.inside = crash
+    first, first_events, _ = request(fakes)
+    thread.submit(first)
+    assert inside.wait(PATIENCE)
+    second, second_events, ended = request(fakes)
+    thread.submit(second)
+    go_on.set()
+    assert ended.wait(PATIENCE)
+    for events in (first_events, second_events):
+        (error,) = events
+        assert isinstance(error, EngineUnavailable)
+        assert "OverflowError: too much" in error.what
+    assert thread.state() == "failed"
+    with pytest.raises(EngineUnavailable, match="OverflowError"):
+        thread.submit(second)

@@ -1,0 +1,97 @@
+"""Every pre-tokenizer name against llama.cpp, on a small vocabulary written for the purpose."""
+
+from itertools import combinations
+
+import gguf
+import pytest
+
+from engine.tokenizer import Tokenizer
+from engine.tokenizer.markers import END_MARKERS
+from engine.tokenizer.pretokenizers import RULES
+
+pytestmark = pytest.mark.oracle
+
+
+def write_vocabulary(path, metadata):
+    """A GGUF file with a tokenizer and no weights."""
+    writer = gguf.GGUFWriter(path, "llama")
+    values = metadata.values
+    writer.add_tokenizer_model(values["tokenizer.ggml.model"])
+    writer.add_tokenizer_pre(values["tokenizer.ggml.pre"])
+    writer.add_token_list(values["tokenizer.ggml.tokens"])
+    writer.add_token_types(values["tokenizer.ggml.token_type"])
+    writer.add_token_merges([merge.decode() for merge in values["tokenizer.ggml.merges"]])
+    for key in ("bos", "eos"):
+        if (token := values.get(f"tokenizer.ggml.{key}_token_id")) is not None:
+            writer.add_uint32(f"tokenizer.ggml.{key}_token_id", token)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+
+
+@pytest.fixture
+def both(helpers, tmp_path):
+    def make(**changes):
+        metadata = helpers.toy_metadata(add_bos_token=None, **changes)
+        write_vocabulary(tmp_path / "vocabulary.gguf", metadata)
+        return Tokenizer.from_gguf(metadata), helpers.LlamaCppVocabulary(tmp_path / "vocabulary.gguf")
+
+    return make
+
+
+@pytest.mark.parametrize("pre", sorted(RULES))
+def test_ids_are_llama_cpps(both, samples, helpers, pre):
+    ours, theirs = both(pre=pre, bos_token_id=1)
+    assert ours.add_bos == theirs.add_bos
+    texts = [*samples.TORTURE.values(), *(path.read_text() for path in helpers.CORPUS.iterdir())]
+    texts += [samples.salad(language, seed) for language in samples.LANGUAGES for seed in range(2)]
+    for text in texts:
+        assert ours.encode(text) == theirs.encode(text)
+
+
+@pytest.mark.parametrize("pre", sorted({rule: pre for pre, rule in RULES.items()}.values()))
+def test_every_code_point(both, samples, pre):
+    # llama.cpp hides the spaces beyond Latin-1 from this rule's range of CJK characters, which spans them;
+    # the model's own tokenizer does not, and neither do we.
+    apart = {chr(p) for p in [*range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F]}
+    hidden = str.maketrans(dict.fromkeys(apart)) if pre == "deepseek-coder" else {}
+    ours, theirs = both(pre=pre)
+    wrong = [
+        text[:2]
+        for text in (line.translate(hidden) for line in samples.code_points())
+        if ours.encode(text) != theirs.encode(text)
+    ]
+    assert wrong == []
+
+
+def test_each_end_spelling_ends_a_generation_in_llama_cpp_too(both, helpers):
+    for spelling in sorted(END_MARKERS):
+        ours, theirs = both(specials={spelling: helpers.CONTROL}, eos_token_id=0)
+        assert ours.eos_ids == theirs.end_ids() == {0, ours.id_of(spelling)}
+
+
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        *(
+            ("<|end|>", *pair)
+            for pair in combinations(("<|return|>", "<|call|>", "<|calls|>", "<|flush|>"), 2)
+        ),
+        ("</s>", "<|tool_response>"),
+    ],
+)
+def test_spellings_that_change_the_meaning_of_others(both, helpers, spellings):
+    ours, theirs = both(specials=dict.fromkeys(spellings, helpers.CONTROL), eos_token_id=0)
+    assert ours.eos_ids == theirs.end_ids()
+
+
+def test_wrongly_typed_markers(both, helpers):
+    specials = {
+        "<|fim_prefix|>": helpers.USER_DEFINED,
+        "<|im_end|>": helpers.NORMAL,
+        "<tag>": helpers.USER_DEFINED,
+    }
+    ours, theirs = both(specials=specials)
+    text = "a<|fim_prefix|>b<|im_end|>c<tag>"
+    assert ours.encode(text) == theirs.encode(text)
+    assert ours.encode(text, special=True) == theirs.encode(text, special=True)

@@ -1,0 +1,34 @@
+import pytest
+
+from lsp_server.status import Status, StatusReporter
+
+
+def reporter():
+    sent = []
+    return StatusReporter(sent.append), sent
+
+
+def test_only_real_changes_are_sent():
+    status, sent = reporter()
+    status.document(Status())
+    status.document(Status())
+    status.document(Status(kind="Inactive", message="too large"))
+    status.document(Status(kind="Inactive", message="too large"))
+    assert [params["kind"] for params in sent] == ["Normal", "Inactive"]
+
+
+def test_busy_nests_and_ends_after_a_failure():
+    status, sent = reporter()
+    with pytest.raises(ValueError), status.busy(), status.busy():
+        raise ValueError
+    assert [params["busy"] for params in sent] == [True, False]
+
+
+def test_the_engine_hides_the_document_until_it_is_ready():
+    status, sent = reporter()
+    status.engine(Status(kind="Error", message="no model", command="hearth.status"))
+    status.document(Status(kind="Inactive", message="excluded"))
+    status.engine(None)
+    assert [params["message"] for params in sent] == ["no model", "excluded"]
+    assert sent[0]["command"]["command"] == "hearth.status"
+    assert "command" not in sent[1]

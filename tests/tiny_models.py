@@ -1,0 +1,252 @@
+"""Tiny GGUF models with random weights: the same bytes for the same options.
+
+They have everything a real model has, a byte-level BPE tokenizer with fill-in-the-middle tokens included,
+so llama.cpp and our engine both load them and can be compared. Use the `tiny_model` fixture.
+"""
+
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import gguf
+import numpy as np
+
+from engine.reference import quants
+
+# What llama.cpp's quantiser takes when a row is no multiple of 256 (the real 0.5B model is full of these).
+_FALLBACK = {"Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
+
+_CONTROL_TOKENS = [
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|fim_prefix|>",
+    "<|fim_middle|>",
+    "<|fim_suffix|>",
+    "<|fim_pad|>",
+    "<|repo_name|>",
+    "<|file_sep|>",
+]
+_USER_TOKENS = ["<tool_call>", "</tool_call>", "<think>", "</think>"]
+_FIM_KEYS = {
+    "fim_pre": "<|fim_prefix|>",
+    "fim_suf": "<|fim_suffix|>",
+    "fim_mid": "<|fim_middle|>",
+    "fim_pad": "<|fim_pad|>",
+    "fim_rep": "<|repo_name|>",
+    "fim_sep": "<|file_sep|>",
+}
+_MERGES = [
+    "Ġ t",
+    "h e",
+    "i n",
+    "Ġ a",
+    "r e",
+    "o n",
+    "Ġt he",
+    "e r",
+    "d e",
+    "de f",
+    "Ġ Ġ",
+    "ĠĠ ĠĠ",
+    "re t",
+    "ret u",
+    "retu r",
+    "retur n",
+]
+_VOCAB = 320
+
+_CHAT_TEMPLATE = (
+    "{%- for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{%- if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+@dataclass(frozen=True)
+class TinyModel:
+    """Options of a tiny model; two equal ones give equal files.
+
+    arch: "llama", "qwen2" or "qwen3".
+    type: tensor type of the matrices, or "mixed": the eleven types in turn. Vectors are F32.
+    heads: 0 makes heads * head_dim equal 256.
+    bias: None is as the architecture has it (qwen2: q, k, v); True adds them to any.
+    output_bias: also attn_output.bias (llama only).
+    rope_scaling: "", "linear" or "yarn"; rope_factor and rope_original_context go with it.
+    rope_freqs: a rope_freqs.weight tensor, as Llama 3.1 has (llama only).
+    fim_keys: write tokenizer.ggml.fim_*_token_id (real Qwen2.5-Coder files have none).
+    """
+
+    arch: str
+    type: str = "F32"
+    layers: int = 2
+    embd: int = 256
+    ff: int = 512
+    head_dim: int = 64
+    heads: int = 0
+    kv_heads: int = 2
+    tied: bool = False
+    bias: bool | None = None
+    output_bias: bool = False
+    context: int = 4096
+    rope_base: float = 10000.0
+    rope_scaling: str = ""
+    rope_factor: float = 4.0
+    rope_original_context: int = 64
+    rope_attention_factor: float = 0.0
+    rope_freqs: bool = False
+    fim_keys: bool = False
+    seed: int = 1
+
+    @property
+    def n_heads(self) -> int:
+        return self.heads or 256 // self.head_dim
+
+
+@dataclass
+class Vocabulary:
+    tokens: list[str] = field(default_factory=list)
+    types: list[int] = field(default_factory=list)
+
+    def add(self, token: str, kind: gguf.TokenType) -> None:
+        self.tokens.append(token)
+        self.types.append(kind)
+
+
+def byte_characters() -> list[str]:
+    """The printable character that byte-level BPE (GPT-2) writes for each byte."""
+    printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    spare = count(256)
+    return [chr(b if b in printable else next(spare)) for b in range(256)]
+
+
+def vocabulary() -> Vocabulary:
+    vocab = Vocabulary()
+    for character in byte_characters():
+        vocab.add(character, gguf.TokenType.NORMAL)
+    for merge in _MERGES:
+        vocab.add(merge.replace(" ", ""), gguf.TokenType.NORMAL)
+    for token in _CONTROL_TOKENS:
+        vocab.add(token, gguf.TokenType.CONTROL)
+    for token in _USER_TOKENS:
+        vocab.add(token, gguf.TokenType.USER_DEFINED)
+    while len(vocab.tokens) < _VOCAB:
+        vocab.add(f"[PAD{len(vocab.tokens)}]", gguf.TokenType.UNUSED)
+    return vocab
+
+
+def write(model: TinyModel, path: Path) -> None:
+    """Write the model to path."""
+    writer = gguf.GGUFWriter(path, model.arch)
+    _add_hyperparameters(writer, model)
+    _add_tokenizer(writer, model)
+    _Weights(writer, model).add_all()
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _add_hyperparameters(writer: gguf.GGUFWriter, model: TinyModel) -> None:
+    writer.add_type(gguf.GGUFType.MODEL)
+    writer.add_name(f"tiny random {model.arch}")
+    writer.add_block_count(model.layers)
+    writer.add_context_length(model.context)
+    writer.add_embedding_length(model.embd)
+    writer.add_feed_forward_length(model.ff)
+    writer.add_head_count(model.n_heads)
+    writer.add_head_count_kv(model.kv_heads)
+    writer.add_key_length(model.head_dim)
+    writer.add_value_length(model.head_dim)
+    writer.add_layer_norm_rms_eps(1e-6)
+    writer.add_rope_freq_base(model.rope_base)
+    writer.add_rope_dimension_count(model.head_dim)
+    writer.add_vocab_size(_VOCAB)
+    if model.rope_scaling:
+        writer.add_rope_scaling_type(gguf.RopeScalingType(model.rope_scaling))
+        writer.add_rope_scaling_factor(model.rope_factor)
+        writer.add_rope_scaling_orig_ctx_len(model.rope_original_context)
+    if model.rope_attention_factor:
+        writer.add_rope_scaling_attn_factors(model.rope_attention_factor)
+
+
+def _add_tokenizer(writer: gguf.GGUFWriter, model: TinyModel) -> None:
+    vocab = vocabulary()
+    token_id = {token: i for i, token in enumerate(vocab.tokens)}
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm" if model.arch == "llama" else "qwen2")
+    writer.add_token_list(vocab.tokens)
+    writer.add_token_types(vocab.types)
+    writer.add_token_merges(_MERGES)
+    writer.add_bos_token_id(token_id["<|endoftext|>"])
+    writer.add_eos_token_id(token_id["<|im_end|>"])
+    writer.add_pad_token_id(token_id["<|endoftext|>"])
+    writer.add_add_bos_token(False)
+    writer.add_chat_template(_CHAT_TEMPLATE)
+    if model.fim_keys:
+        for key, token in _FIM_KEYS.items():
+            writer.add_uint32(f"tokenizer.ggml.{key}_token_id", token_id[token])
+
+
+class _Weights:
+    """Adds the tensors; gains keep attention peaked and greedy choices well apart."""
+
+    def __init__(self, writer: gguf.GGUFWriter, model: TinyModel) -> None:
+        self._writer = writer
+        self._model = model
+        self._rng = np.random.default_rng(model.seed)
+        self._n_matrices = count()
+
+    def add_all(self) -> None:
+        m = self._model
+        self._matrix("token_embd.weight", _VOCAB, m.embd, gain=0.5 * np.sqrt(m.embd))
+        self._norm("output_norm.weight", m.embd)
+        if not m.tied:
+            self._matrix("output.weight", _VOCAB, m.embd, gain=4.0)
+        if m.rope_freqs:
+            self._vector("rope_freqs.weight", self._rng.uniform(1, 8, m.head_dim // 2))
+        for i in range(m.layers):
+            self._add_layer(f"blk.{i}.")
+
+    def _add_layer(self, prefix: str) -> None:
+        m = self._model
+        q_width, kv_width = m.n_heads * m.head_dim, m.kv_heads * m.head_dim
+        self._norm(prefix + "attn_norm.weight", m.embd)
+        self._matrix(prefix + "attn_q.weight", q_width, m.embd, gain=2.0)
+        self._matrix(prefix + "attn_k.weight", kv_width, m.embd, gain=2.0)
+        self._matrix(prefix + "attn_v.weight", kv_width, m.embd)
+        self._matrix(prefix + "attn_output.weight", m.embd, q_width)
+        if m.arch == "qwen2" if m.bias is None else m.bias:
+            for name, width in (("q", q_width), ("k", kv_width), ("v", kv_width)):
+                self._vector(f"{prefix}attn_{name}.bias", 0.5 * self._rng.standard_normal(width))
+        if m.output_bias:
+            self._vector(prefix + "attn_output.bias", 0.1 * self._rng.standard_normal(m.embd))
+        if m.arch == "qwen3":
+            self._norm(prefix + "attn_q_norm.weight", m.head_dim)
+            self._norm(prefix + "attn_k_norm.weight", m.head_dim)
+        self._norm(prefix + "ffn_norm.weight", m.embd)
+        self._matrix(prefix + "ffn_gate.weight", m.ff, m.embd)
+        self._matrix(prefix + "ffn_up.weight", m.ff, m.embd)
+        self._matrix(prefix + "ffn_down.weight", m.embd, m.ff)
+
+    def _matrix(self, name: str, rows: int, columns: int, *, gain: float = 1.0) -> None:
+        values = self._rng.standard_normal((rows, columns)) * (gain / np.sqrt(columns))
+        tensor_type = self._type_for(columns)
+        self._writer.add_tensor(
+            name,
+            quants.quantize(values.astype(np.float32), tensor_type.name),
+            raw_dtype=gguf.GGMLQuantizationType(tensor_type.number),
+        )
+
+    def _type_for(self, columns: int) -> quants.TensorType:
+        names = list(quants.TYPES)
+        i = next(self._n_matrices)
+        name = names[i % len(names)] if self._model.type == "mixed" else self._model.type
+        if columns % quants.TYPES[name].block_elems:
+            name = _FALLBACK.get(name, "F16")
+        return quants.TYPES[name if columns % quants.TYPES[name].block_elems == 0 else "F16"]
+
+    def _norm(self, name: str, n: int) -> None:
+        self._vector(name, 1.0 + 0.1 * self._rng.standard_normal(n))
+
+    def _vector(self, name: str, values: np.ndarray) -> None:
+        self._writer.add_tensor(name, values.astype(np.float32))
