@@ -190,11 +190,16 @@ def test_ctrl_c_ends_a_pull_with_one_sentence(environment, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
+        # Whoever runs the tests in the background has SIGINT ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
-        while "downloading" not in (line := process.stderr.readline()):
-            assert line, "the pull ended before it began to download"
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate()
+        try:
+            while "downloading" not in (line := process.stderr.readline()):
+                assert line, "the pull ended before it began to download"
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 130
     assert (out, err.strip()) == ("", "The pull was stopped. Run it again to go on from here.")
 
