@@ -61,7 +61,8 @@ class OutOfPages(MemoryError):
     """The KV cache has no free page left."""
 
 class Engine:
-    """A model with a thread pool and a paged KV cache. Used from one thread at a time, `cancel` excepted.
+    """A model with a thread pool and a paged KV cache. Used from one thread at a time, `cancel` excepted:
+    a second thread gets a RuntimeError.
 
     kv_tokens: capacity of the page pool, in tokens, shared by all sequences.
     threads: worker count, the calling thread included.

@@ -43,10 +43,17 @@ public:
           cache_(hp().layers, hp().kv_heads, hp().head_dim, kv_tokens, kv::make_format(kv_format, model_->kernels())),
           transformer_(model_->weights(), model_->kernels(), pool_, cache_) {}
 
-    kv::KvCache& cache() { return cache_; }
+    // Runs fn on the cache, unless another thread is inside the engine.
+    template <typename Fn>
+    auto with_cache(Fn&& fn) {
+        const Use use(in_use_);
+        return fn(cache_);
+    }
+    std::string kv_format() const { return std::string(cache_.format().name()); }
     void cancel() { cancel_.store(true); }
 
     NumpyArray<float> forward(const Ints& seqs, const Ints& tokens, const Bools& want) {
+        const Use use(in_use_);
         const size_t n = tokens.shape(0);
         if (seqs.shape(0) != n || want.shape(0) != n)
             throw std::invalid_argument("seqs, tokens and want_logits differ in length");
@@ -66,6 +73,20 @@ public:
     }
 
 private:
+    // forward runs without Python's lock, so another thread could come in: refuse it rather than race.
+    class Use {
+    public:
+        explicit Use(std::atomic<bool>& flag) : flag_(flag) {
+            if (flag_.exchange(true)) throw std::runtime_error("the engine is in use by another thread");
+        }
+        ~Use() { flag_.store(false); }
+        Use(const Use&) = delete;
+        Use& operator=(const Use&) = delete;
+
+    private:
+        std::atomic<bool>& flag_;
+    };
+
     const model::HyperParams& hp() const { return model_->weights().hp; }
 
     std::shared_ptr<Model> model_;
@@ -73,6 +94,7 @@ private:
     kv::KvCache cache_;
     model::Transformer transformer_;
     std::atomic<bool> cancel_{false};
+    std::atomic<bool> in_use_{false};
 };
 
 } // namespace
@@ -110,19 +132,31 @@ void bind_engine(nb::module_& m) {
     nb::class_<Engine>(m, "Engine")
         .def(nb::init<std::shared_ptr<Model>, int64_t, int, const std::string&>(), nb::arg("model"), nb::kw_only(),
              nb::arg("kv_tokens"), nb::arg("threads"), nb::arg("kv_format") = "f16")
-        .def_prop_ro("kv_format", [](Engine& e) { return std::string(e.cache().format().name()); })
-        .def("new_sequence", [](Engine& e) { return e.cache().new_sequence(); })
+        .def_prop_ro("kv_format", &Engine::kv_format)
+        .def("new_sequence",
+             [](Engine& e) { return e.with_cache([](kv::KvCache& cache) { return cache.new_sequence(); }); })
         .def(
-            "free_sequence", [](Engine& e, int seq) { e.cache().free_sequence(seq); }, nb::arg("seq"))
+            "free_sequence",
+            [](Engine& e, int seq) { e.with_cache([&](kv::KvCache& cache) { cache.free_sequence(seq); }); },
+            nb::arg("seq"))
         .def(
-            "fork_sequence", [](Engine& e, int seq, int64_t length) { return e.cache().fork_sequence(seq, length); },
+            "fork_sequence",
+            [](Engine& e, int seq, int64_t length) {
+                return e.with_cache([&](kv::KvCache& cache) { return cache.fork_sequence(seq, length); });
+            },
             nb::arg("seq"), nb::arg("length"))
         .def(
-            "truncate", [](Engine& e, int seq, int64_t length) { e.cache().truncate(seq, length); }, nb::arg("seq"),
-            nb::arg("length"))
+            "truncate",
+            [](Engine& e, int seq, int64_t length) {
+                e.with_cache([&](kv::KvCache& cache) { cache.truncate(seq, length); });
+            },
+            nb::arg("seq"), nb::arg("length"))
         .def(
-            "length", [](Engine& e, int seq) { return e.cache().length(seq); }, nb::arg("seq"))
-        .def_prop_ro("free_tokens", [](Engine& e) { return e.cache().free_tokens(); })
+            "length",
+            [](Engine& e, int seq) { return e.with_cache([&](kv::KvCache& cache) { return cache.length(seq); }); },
+            nb::arg("seq"))
+        .def_prop_ro("free_tokens",
+                     [](Engine& e) { return e.with_cache([](kv::KvCache& cache) { return cache.free_tokens(); }); })
         .def("forward", &Engine::forward, nb::arg("seqs"), nb::arg("tokens"), nb::arg("want_logits"))
         .def("cancel", &Engine::cancel);
 }

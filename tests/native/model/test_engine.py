@@ -110,6 +110,35 @@ def test_cancel_stops_a_pass_and_the_sequence_is_as_before(tiny_model, runner):
     engine.free_sequence(seq)
 
 
+def test_a_second_thread_is_refused(tiny_model, runner):
+    run = runner(tiny_model("qwen2", "F32", layers=24), kv_tokens=4096, isa="scalar")
+    engine = run.engine
+    seq = engine.new_sequence()
+    tokens = np.random.default_rng(0).integers(0, 300, 1000).astype(np.int32)
+    result: list[object] = []
+
+    def work():
+        try:
+            result.append(run.append(seq, tokens))
+        except InterruptedError as error:
+            result.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    refused = False
+    while thread.is_alive() and not refused:
+        try:
+            engine.free_tokens  # noqa: B018
+        except RuntimeError as error:
+            refused = "in use by another thread" in str(error)
+    while thread.is_alive():
+        engine.cancel()
+        thread.join(0.01)
+    assert refused
+    assert len(result) == 1
+    engine.free_sequence(seq)
+
+
 def test_a_cancel_while_nothing_runs_stops_nothing(run, tokens):
     run.engine.cancel()
     assert run.logits(tokens[:3]).shape[0] == 3
