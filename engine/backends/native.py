@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backends.cpu import default_threads
+from engine.backends.memory import available_bytes
 from engine.errors import EngineUnavailable, ModelFileError
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class NativeBackend:
     ) -> None:
         native = _extension()
         path = Path(gguf.path)
+        _check_memory(path)
         self.name = _name(gguf)
         self.threads = threads if threads is not None else default_threads()
         try:
@@ -76,10 +78,7 @@ class NativeBackend:
         except native.GgufError as error:
             raise ModelFileError(f"{path.name} cannot run: {error}", action=_ANOTHER_MODEL) from error
         except MemoryError as error:
-            raise EngineUnavailable(
-                f"There is not enough free memory for {path.name} ({path.stat().st_size / 1e9:.1f} GB).",
-                action="Close other programs or choose a smaller model.",
-            ) from error
+            raise _too_large(path) from error
         self.kernels = model.isa
         self.n_vocab = model.n_vocab
 
@@ -127,6 +126,21 @@ def _extension() -> ModuleType:
             meaning="No model can run.",
             action="Build and install Hearth again; see CONTRIBUTING.md.",
         ) from error
+
+
+def _check_memory(path: Path) -> None:
+    """Repacked weights take as much memory as the file. Raises EngineUnavailable when that is not there."""
+    free = available_bytes()
+    if free is not None and path.stat().st_size > free:
+        raise _too_large(path, free)
+
+
+def _too_large(path: Path, free: int | None = None) -> EngineUnavailable:
+    have = "" if free is None else f"; {free / 1e9:.1f} GB are free"
+    return EngineUnavailable(
+        f"There is not enough free memory for {path.name} ({path.stat().st_size / 1e9:.1f} GB{have}).",
+        action="Close other programs or choose a smaller model.",
+    )
 
 
 def _name(gguf: GgufFile) -> str:
