@@ -23,7 +23,7 @@ VALUES = {
 
 
 class FakeGguf:
-    path = "/models/tiny.gguf"
+    path = __file__  # any file has a size
 
     def get(self, key):
         return VALUES.get(key)
@@ -86,7 +86,7 @@ def test_an_unsupported_model_is_told_with_its_file(extension):
         raise GgufError("architecture 'x' is not one that this engine runs")
 
     extension.Model = refuse
-    with pytest.raises(ModelFileError, match=r"tiny\.gguf cannot run: architecture 'x'") as error:
+    with pytest.raises(ModelFileError, match=r"test_native\.py cannot run: architecture 'x'") as error:
         native.NativeBackend(FakeGguf())
     assert error.value.action
 
