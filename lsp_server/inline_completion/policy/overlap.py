@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from lsp_server.inline_completion.policy.brackets import unclosed, unopened
 from lsp_server.inline_completion.policy.cursor import Cursor
-from lsp_server.inline_completion.policy.lexer import PAIRS
+from lsp_server.inline_completion.policy.lexer import CLOSERS, PAIRS, scan
 from lsp_server.inline_completion.policy.tail import blocking_tail
 
 _TOKEN = re.compile(r"\n\s*\n?[ \t]*|\w+|[^\w\s]")
@@ -68,9 +69,20 @@ def _allowed(kept: list[Token], tail: list[Token], after: list[Token], cursor: C
     if tail[0].is_line_end:
         ends_line = not after or after[0].is_line_end
         return len(tail) > 1 and ends_line and _closes_nothing(kept, tail)
-    if not blocking_tail(cursor.line_suffix) and not any(token.is_line_end for token in tail):
+    one_line = not any(token.is_line_end for token in tail)
+    if one_line and not blocking_tail(cursor.line_suffix):
         return False
+    if one_line and (not after or after[0].is_line_end) and _line_lacks_openers(cursor):
+        return True
     return _closes_nothing(kept, tail)
+
+
+def _line_lacks_openers(cursor: Cursor) -> bool:
+    """Whether the rest of the cursor's line closes more than stands open there: `return ¦text)` waits for
+    a suggestion that opens a bracket and leaves the closing to the line."""
+    opened = unclosed(scan(cursor.near_before, cursor.language).brackets)
+    closed = unopened(scan(cursor.line_suffix, cursor.language, cursor.state).brackets)
+    return sum(mark.text in CLOSERS for mark in closed) > len(opened)
 
 
 def _closes_nothing(kept: list[Token], tail: list[Token]) -> bool:

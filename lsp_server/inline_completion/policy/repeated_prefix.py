@@ -38,10 +38,11 @@ def trim_doubled_blanks(text: str, cursor: Cursor) -> str:
     if cursor.line_prefix.strip():
         return text.lstrip(" \t") if cursor.line_prefix[-1].isspace() else text
     column = indent_width(cursor.line_prefix, cursor.unit)
-    expected = indent_width(cursor.line_above, cursor.unit) + (
-        cursor.unit.width if cursor.after_opener else 0
-    )
-    room = max(0, expected - column)
+    above = indent_width(cursor.line_above, cursor.unit) + (cursor.unit.width if cursor.after_opener else 0)
+    # In a block that has text below, that text tells the depth.
+    own = cursor.line_prefix + cursor.line_suffix
+    below = indent_width(own if own.strip() else cursor.line_below, cursor.unit)
+    room = max(0, max(above, below) - column)
     if indent_width(blanks, cursor.unit) <= room:
         return text
     kept = cursor.unit.text * (room // cursor.unit.width)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lsp_server.inline_completion.policy.complete_lines import cut_to_complete
 from lsp_server.inline_completion.policy.cover import covered
 from lsp_server.inline_completion.policy.cursor import Cursor
-from lsp_server.inline_completion.policy.indentation import normalise
+from lsp_server.inline_completion.policy.indentation import leading, normalise
 from lsp_server.inline_completion.policy.line_ends import to_lf
 from lsp_server.inline_completion.policy.markers import strip_fence
 from lsp_server.inline_completion.policy.mode import Mode
@@ -54,7 +54,7 @@ def shape(raw: str, cursor: Cursor, mode: Mode, *, cut: Cut | None, truncated: b
     step("code fence", lambda value: strip_fence(value, cursor))
     step("repeats the text left of the cursor", lambda value: trim_repeated_prefix(value, cursor))
     step("doubled blanks", lambda value: trim_doubled_blanks(value, cursor))
-    step("indentation", lambda value: normalise(value, cursor.base_indent, cursor.unit))
+    step("indentation", lambda value: normalise(value, _base_indent(value, cursor), cursor.unit))
     # What these steps removed may have hidden a reason to stop.
     again = find_cut(text, cursor, mode, final=True)
     if again is not None:
@@ -62,6 +62,11 @@ def shape(raw: str, cursor: Cursor, mode: Mode, *, cut: Cut | None, truncated: b
     step("repeats the text below", lambda value: trim_overlap(value, cursor))
     step("trailing blanks", lambda value: _trim_end(value, cursor))
     return Shaped(text, covered(text, cursor), tuple(steps))
+
+
+def _base_indent(text: str, cursor: Cursor) -> str:
+    """The indentation of the suggestion's first line, as it will stand in the document."""
+    return cursor.base_indent if cursor.line_prefix.strip() else cursor.base_indent + leading(text)
 
 
 def _trim_end(text: str, cursor: Cursor) -> str:

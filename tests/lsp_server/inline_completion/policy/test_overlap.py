@@ -12,6 +12,8 @@ from lsp_server.inline_completion.policy.overlap import trim_overlap
         ("x = ¦\nreturn x\n", "1\nreturn x", "1"),
         ("x = ¦\n\n\nreturn x\n", "1\nreturn x", "1"),
         ("x = ¦\nreturn x\ny\n", "1\nreturn x\ny", "1"),
+        ("return ¦text)\n", "len(text)", "len("),  # the line closes what only the suggestion can open
+        ("return ¦items))\n", "sorted(list(items))", "sorted(list("),
         ("    ¦\n    return x\n", "return x", ""),
         ("    ¦\n    return x\n", "y = 1\n    return x\n", "y = 1"),
     ],
