@@ -203,7 +203,9 @@ def main() -> None:
     parser.add_argument("--model", default=models.DEFAULT_MODEL, help="GGUF file or name of the catalogue")
     parser.add_argument("--order", type=FimOrder, choices=list(FimOrder), help="default: the model family's")
     parser.add_argument("--limit", type=int, help="only the first so many tasks")
-    parser.add_argument("--max-tokens", type=int, default=128, help="of one completion (the setting's default)")
+    parser.add_argument(
+        "--max-tokens", type=int, default=128, help="of one completion (the setting's default)"
+    )
     parser.add_argument("--prompt-budget", type=int, default=1024, help="tokens of one prompt")
     # More rows a step read the weights once; the kernels give a row the same bits beside any others.
     parser.add_argument("--jobs", type=int, default=4, help="tasks at a time; does not change the result")

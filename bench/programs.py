@@ -6,6 +6,7 @@ processor time, memory, file size and open files. It is not a sandbox against ma
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import signal
@@ -56,8 +57,6 @@ def runs_to_its_end(program: str, seconds: float = SECONDS) -> bool:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """The process and whatever it started."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
