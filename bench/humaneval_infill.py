@@ -29,7 +29,6 @@ from engine.prompts.families import FimOrder
 from engine.types import EngineStatus, InfillRequest, TextDelta
 from lsp_server.inline_completion.policy import CompletionPolicy, Question
 
-DATA = Path(__file__).parents[2] / "shared/data/HumanEval-RandomSpanInfillingLight.jsonl.gz"
 VARIANTS = ("raw", "processed")
 
 
@@ -199,7 +198,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=Path, default=DATA, help="the tasks, as published (.jsonl.gz)")
+    parser.add_argument("--data", type=Path, required=True, help="the tasks, as published (.jsonl.gz)")
     parser.add_argument("--model", default=models.DEFAULT_MODEL, help="GGUF file or name of the catalogue")
     parser.add_argument("--order", type=FimOrder, choices=list(FimOrder), help="default: the model family's")
     parser.add_argument("--limit", type=int, help="only the first so many tasks")
