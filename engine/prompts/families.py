@@ -71,6 +71,8 @@ class FimFamily:
 FAMILIES: tuple[FimFamily, ...] = (
     FimFamily(
         name="qwen-coder",
+        # PSM although every key then prefills the suffix anew: on HumanEval infilling the 0.5B fills 34 % of
+        # the holes in this order and 12 % in the other (bench/results; both before later trimming rules).
         prefix="<|fim_prefix|>",
         suffix="<|fim_suffix|>",
         middle="<|fim_middle|>",
