@@ -6,6 +6,7 @@ and over the resident service's socket later.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
@@ -23,6 +24,7 @@ class FinishReason(StrEnum):
 
     STOP = "stop"  # the model ended by itself (end-of-text, end-of-middle or a stop string)
     LENGTH = "length"  # max_tokens reached
+    TOOL_CALLS = "tool_calls"  # a chat message ended with at least one whole tool call
     CANCELLED = "cancelled"  # the consumer closed the stream
 
 
@@ -86,22 +88,107 @@ class InfillRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class CompletionRequest:
+    """Continue a text as it is, with no format around it.
+
+    prompt: text, encoded with special tokens off, or token ids.
+    top_logprobs: None for no log probabilities; else how many alternatives each token's entry lists.
+    """
+
+    prompt: str | tuple[int, ...]
+    session: str = ""
+    max_tokens: int = 16
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    stop: tuple[str, ...] = ()
+    constraint: Constraint | None = None
+    top_logprobs: int | None = None
+    priority: Priority = Priority.CHAT
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call of an assistant message; arguments is JSON text, as the model or the client wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One message of a chat; role is system, user, assistant or tool."""
+    """One message of a chat; role is system, user, assistant or tool.
+
+    reasoning, tool_calls: of assistant messages.
+    tool_call_id: of tool messages, the call that this is the result of.
+    """
 
     role: str
     content: str
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+
+
+class ToolChoice(StrEnum):
+    """Whether the message calls tools."""
+
+    AUTO = "auto"
+    NONE = "none"
+    REQUIRED = "required"  # at least one call
+    NAMED = "named"  # a call of ChatRequest.named_tool
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that the model may call; parameters is a JSON schema of its arguments object."""
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, object] = field(default_factory=dict)
+
+
+class ConstraintKind(StrEnum):
+    """Languages in which output can be constrained."""
+
+    JSON_OBJECT = "json_object"  # any JSON object; source is ""
+    JSON_SCHEMA = "json_schema"
+    REGEX = "regex"
+    LARK = "lark"
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What the output must match as a whole; source is text in the language of kind."""
+
+    kind: ConstraintKind
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """Continue a chat with one assistant message."""
+    """Continue a chat with one assistant message.
+
+    named_tool: the one tool that must be called when tool_choice is NAMED.
+    parallel_tool_calls: whether the message may hold several calls.
+    constraint: what the content must match; reasoning before it is free.
+    thinking: None leaves it to the model's template.
+    thinking_budget: the most reasoning tokens; then the reasoning is closed in time for the reply.
+    top_logprobs: as in CompletionRequest.
+    """
 
     messages: tuple[ChatMessage, ...]
     session: str = ""
     max_tokens: int = 512
     sampling: SamplingParams = field(default_factory=SamplingParams)
     stop: tuple[str, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = ToolChoice.AUTO
+    named_tool: str = ""
+    parallel_tool_calls: bool = True
+    constraint: Constraint | None = None
+    thinking: bool | None = None
+    thinking_budget: int | None = None
+    top_logprobs: int | None = None
     priority: Priority = Priority.CHAT
 
 
@@ -123,17 +210,58 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token, its bytes (perhaps part of a character) and its natural-log probability before temperature.
+
+    top: the likeliest tokens in its place, likeliest first, itself perhaps among them; their `top` is empty.
+    """
+
+    token: int
+    bytes: bytes
+    logprob: float
+    top: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TextDelta:
     """A piece of generated text: whole Unicode characters only, never part of one.
 
     logprob: summed natural-log probability of the tokens in this piece under the target (before temperature).
     tokens: how many tokens this piece accounts for (0 is possible while a character is incomplete).
     finish, timing: set on the last piece of a stream, None before.
+    logprobs: the piece's tokens one by one, where the request asked for them.
     """
 
     text: str
     tokens: int = 1
     logprob: float = 0.0
+    finish: FinishReason | None = None
+    timing: Timing | None = None
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """A piece of a tool call; index counts the message's calls, id and name come whole in its first piece."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatDelta:
+    """A piece of an assistant message: content, reasoning, pieces of tool calls, or just its end.
+
+    tokens, logprobs, finish, timing: as in TextDelta; logprobs cover content alone.
+    """
+
+    text: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[ToolCallDelta, ...] = ()
+    tokens: int = 0
+    logprobs: tuple[TokenLogprob, ...] = ()
     finish: FinishReason | None = None
     timing: Timing | None = None
 
