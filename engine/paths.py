@@ -7,6 +7,7 @@ Every function makes its folder, private to the user (mode 0700), unless `create
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 
 import platformdirs
@@ -41,6 +42,26 @@ def state_dir(*, create: bool = True) -> Path:
 def logs_dir(*, create: bool = True) -> Path:
     """Log files. Raises SettingsError."""
     return _folder("logs", platformdirs.user_log_path("hearth", appauthor=False), create)
+
+
+def runtime_dir(*, create: bool = True) -> Path:
+    """What lives no longer than the machine runs: sockets and locks, on this machine's own disk.
+
+    Raises SettingsError.
+    """
+    if os.environ.get(HOME_VARIABLE):
+        return _folder("run", Path(), create)
+    # It warns where the system has no such folder, and takes a private one in the temporary folder.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            default = platformdirs.user_runtime_path("hearth", appauthor=False)
+        except OSError as error:
+            raise SettingsError(
+                f"Hearth has no safe folder for its socket: {error.strerror or error}.",
+                action=f"Set {HOME_VARIABLE} to a folder of your own.",
+            ) from error
+    return _folder("run", default, create)
 
 
 def model_folders() -> tuple[Path, ...]:

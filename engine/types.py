@@ -270,7 +270,7 @@ class ChatDelta:
 class EngineStatus:
     """A snapshot for status bars, budgets and `hearth.explain`.
 
-    state: "loading", "ready", "busy" or "failed".
+    state: "loading", "ready", "busy" or "failed"; or "unloaded", when the next request loads the model.
     prefill_tps, decode_tps: measured tokens per second on this machine (0 until first measured).
     kernels: the instruction set that runs ("scalar", "avx2", "avx512-vnni", ...).
     message: for a person; why loading or failed, "" when all is well.

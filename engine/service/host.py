@@ -1,0 +1,300 @@
+"""The one model in the daemon's memory: loaded on demand, exchanged, and let go when nobody needs it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from engine.errors import EngineUnavailable, HearthError
+from engine.types import ChatDelta, ChatRequest, CompletionRequest, EngineStatus, InfillRequest, TextDelta
+
+log = logging.getLogger(__name__)
+
+Delta = TypeVar("Delta", TextDelta, ChatDelta)
+
+RETRY_SECONDS = 5.0
+"""For so long a model that failed to load is not tried again, so that typing does not load it at every key."""
+
+
+class HostedEngine(Protocol):
+    """An engine with one model, as `engine.client.in_process` makes it."""
+
+    def infill(self, request: InfillRequest) -> AsyncGenerator[TextDelta, None]: ...
+    def complete(self, request: CompletionRequest) -> AsyncGenerator[TextDelta, None]: ...
+    def chat(self, request: ChatRequest) -> AsyncGenerator[ChatDelta, None]: ...
+    async def warm(self, request: InfillRequest) -> None: ...
+    async def status(self) -> EngineStatus: ...
+    async def wait_loaded(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+@dataclass(eq=False, slots=True)
+class _Turn:
+    """A request that waits for its model."""
+
+    model: str
+    granted: asyncio.Future[HostedEngine]
+
+
+@dataclass(slots=True)
+class Counts:
+    """Requests since the start, those that run now and those that wait for their model; loads of models."""
+
+    requests: int = 0
+    running: int = 0
+    waiting: int = 0
+    loads: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    model: str
+    error: HearthError
+    when: float
+
+
+@dataclass(slots=True)
+class _Loaded:
+    model: str
+    engine: HostedEngine
+    broken: bool = field(default=False)
+
+
+class ModelHost:
+    """Gives each request the engine of its model. Used on one event loop.
+
+    Requests are granted in order: one for another model waits until those that run have ended, and later
+    ones wait behind it, so that two models in turn cannot starve each other. The old model is freed before
+    the new one is read: there is never more than one in memory.
+
+    open_model: finds a model by name and starts to load it. Raises HearthError.
+    default: the model of requests that name none, when none is in memory.
+    idle_seconds: the model is let go after so long without a request; 0 keeps it.
+    """
+
+    def __init__(
+        self,
+        open_model: Callable[[str], Awaitable[HostedEngine]],
+        *,
+        default: str,
+        idle_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._open_model = open_model
+        self._default = default
+        self._idle_seconds = idle_seconds
+        self._clock = clock
+        self._loaded: _Loaded | None = None
+        self._loading = ""
+        self._failure: _Failure | None = None
+        self._turns: deque[_Turn] = deque()
+        self._running = 0
+        self._switching: asyncio.Task[None] | None = None
+        self._idle: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._requests = 0
+        self._loads = 0
+
+    @property
+    def model(self) -> str:
+        """The model in memory, on its way there, or else the one that a request without a name would get."""
+        if self._loading:
+            return self._loading
+        return self._loaded.model if self._loaded is not None else self._default
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(self._requests, self._running, len(self._turns), self._loads)
+
+    def infill(self, request: InfillRequest, model: str = "") -> AsyncGenerator[TextDelta, None]:
+        """As `engine.client.EngineClient.infill`, by the model of that name."""
+        return self._stream(model, lambda engine: engine.infill(request))
+
+    def complete(self, request: CompletionRequest, model: str = "") -> AsyncGenerator[TextDelta, None]:
+        """Continue a text as it is."""
+        return self._stream(model, lambda engine: engine.complete(request))
+
+    def chat(self, request: ChatRequest, model: str = "") -> AsyncGenerator[ChatDelta, None]:
+        """As `engine.client.EngineClient.chat`, by the model of that name."""
+        return self._stream(model, lambda engine: engine.chat(request))
+
+    async def warm(self, request: InfillRequest, model: str = "") -> None:
+        """Prefill the request's prompt."""
+        async with self._use(model) as loaded:
+            await self._watched(loaded, loaded.engine.warm(request))
+
+    async def load(self, model: str = "") -> None:
+        """Return once the model is in memory. Raises HearthError with the reason when it cannot be."""
+        async with self._use(model, counted=False):
+            pass
+
+    async def status(self) -> EngineStatus:
+        """What is in memory; loads nothing."""
+        if self._closed:
+            raise _ended()
+        if self._loaded is not None and not self._loaded.broken:
+            return await self._loaded.engine.status()
+        if self._loading:
+            return EngineStatus("loading", self._loading, message=f"Loading {self._loading}.")
+        if self._failure is not None:
+            return EngineStatus("failed", self._failure.model, message=str(self._failure.error))
+        return EngineStatus("unloaded", self.model, message="The next request loads the model.")
+
+    async def close(self) -> None:
+        """End every request with EngineUnavailable and free the model."""
+        self._closed = True
+        self._disarm()
+        for turn in self._turns:
+            if not turn.granted.done():
+                turn.granted.set_exception(_ended())
+        self._turns.clear()
+        if self._switching is not None:
+            await asyncio.wait({self._switching})
+        await self._free()
+
+    @asynccontextmanager
+    async def _use(self, model: str, *, counted: bool = True) -> AsyncIterator[_Loaded]:
+        """The engine of that model, for as long as the block runs."""
+        if self._closed:
+            raise _ended()
+        turn = _Turn(model or self.model, asyncio.get_running_loop().create_future())
+        failure = self._failure
+        if failure and failure.model == turn.model and self._clock() - failure.when < RETRY_SECONDS:
+            raise _again(failure.error)
+        self._requests += counted
+        self._turns.append(turn)
+        self._advance()
+        try:
+            await turn.granted
+        except asyncio.CancelledError:
+            if turn in self._turns:
+                self._turns.remove(turn)
+            elif turn.granted.done() and not turn.granted.cancelled() and not turn.granted.exception():
+                self._running -= 1
+            self._advance()
+            raise
+        try:
+            assert self._loaded is not None  # noqa: S101 - it is not exchanged while a request runs
+            yield self._loaded
+        finally:
+            self._running -= 1
+            self._advance()
+
+    async def _stream(
+        self, model: str, start: Callable[[HostedEngine], AsyncGenerator[Delta, None]]
+    ) -> AsyncGenerator[Delta, None]:
+        async with self._use(model) as loaded, aclosing(start(loaded.engine)) as stream:
+            try:
+                async for delta in stream:
+                    yield delta
+            except EngineUnavailable:
+                await self._check(loaded)
+                raise
+
+    async def _watched(self, loaded: _Loaded, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except EngineUnavailable:
+            await self._check(loaded)
+            raise
+
+    async def _check(self, loaded: _Loaded) -> None:
+        """An engine that has failed does not come back; the next request loads the model anew."""
+        try:
+            loaded.broken = (await loaded.engine.status()).state == "failed"
+        except HearthError:
+            loaded.broken = True
+
+    def _advance(self) -> None:
+        """Grant what can be granted now; called after everything that may change that."""
+        self._disarm()
+        while self._turns and self._switching is None:
+            turn, loaded = self._turns[0], self._loaded
+            if turn.granted.done():  # cancelled; its task has not run since
+                self._turns.popleft()
+            elif loaded is not None and loaded.model == turn.model and not loaded.broken:
+                self._turns.popleft()
+                self._running += 1
+                turn.granted.set_result(loaded.engine)
+            elif self._running == 0:
+                self._switching = asyncio.create_task(self._switch(turn.model))
+            else:
+                return
+        if self._loaded is not None and not self._running and not self._turns and not self._closed:
+            self._arm()
+
+    async def _switch(self, model: str) -> None:
+        self._loading, self._failure = model, None
+        engine: HostedEngine | None = None
+        try:
+            await self._free()
+            log.info("loading a model")
+            engine = await self._open_model(model)
+            await engine.wait_loaded()
+        except HearthError as error:
+            await self._refuse(model, engine, error)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with a model must not end the daemon
+            log.exception("a model could not be loaded")
+            words = EngineUnavailable(
+                f"The model could not be loaded because of a fault inside Hearth ({type(error).__name__}).",
+                action="Run `hearth logs`; report it if it happens again.",
+            )
+            await self._refuse(model, engine, words)
+        else:
+            self._loads += 1
+            self._loaded = _Loaded(model, engine)
+            log.info("the model is loaded")
+        finally:
+            self._loading = ""
+            self._switching = None
+            self._advance()
+
+    async def _refuse(self, model: str, engine: HostedEngine | None, error: HearthError) -> None:
+        log.warning("a model could not be loaded (%s)", error.code)
+        if engine is not None:
+            await engine.close()
+        self._failure = _Failure(model, error, self._clock())
+        for turn in [turn for turn in self._turns if turn.model == model]:
+            self._turns.remove(turn)
+            if not turn.granted.done():
+                turn.granted.set_exception(_again(error))
+
+    async def _free(self) -> None:
+        loaded, self._loaded = self._loaded, None
+        if loaded is not None:
+            await loaded.engine.close()
+
+    def _arm(self) -> None:
+        if self._idle_seconds > 0:
+            self._idle = asyncio.get_running_loop().call_later(self._idle_seconds, self._let_go)
+
+    def _disarm(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+    def _let_go(self) -> None:
+        log.info("the model is let go after %s s without a request", self._idle_seconds)
+        self._switching = asyncio.create_task(self._unload())
+
+    async def _unload(self) -> None:
+        try:
+            await self._free()
+        finally:
+            self._switching = None
+            self._advance()
+
+
+def _again(error: HearthError) -> HearthError:
+    """A fresh exception for each request: a raised one collects its raiser's traceback."""
+    return type(error)(error.what, meaning=error.meaning, action=error.action)
+
+
+def _ended() -> EngineUnavailable:
+    return EngineUnavailable("The engine is shutting down.", action="Try again in a moment.")
