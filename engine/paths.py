@@ -44,6 +44,11 @@ def logs_dir(*, create: bool = True) -> Path:
     return _folder("logs", platformdirs.user_log_path("hearth", appauthor=False), create)
 
 
+def config_dir(*, create: bool = True) -> Path:
+    """What the user writes: `service.toml`. Raises SettingsError."""
+    return _folder("config", platformdirs.user_config_path("hearth", appauthor=False), create)
+
+
 def runtime_dir(*, create: bool = True) -> Path:
     """What lives no longer than the machine runs: sockets and locks, on this machine's own disk.
 

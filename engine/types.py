@@ -6,6 +6,7 @@ and over the resident service's socket later.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
@@ -216,8 +217,11 @@ class TokenLogprob:
     top: the likeliest tokens in its place, likeliest first, itself perhaps among them; their `top` is empty.
     """
 
+    # For the way through JSON, by pydantic: a token need not be UTF-8.
+    __pydantic_config__ = {"ser_json_bytes": "base64", "val_json_bytes": "base64"}  # noqa: RUF012
+
     token: int
-    bytes: bytes
+    bytes: builtins.bytes
     logprob: float
     top: tuple[TokenLogprob, ...] = ()
 

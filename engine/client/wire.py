@@ -1,0 +1,34 @@
+"""Errors as they travel between the daemon and its clients: {"error": {"kind", "what", "meaning", "action"}}."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine import errors
+from engine.errors import HearthError
+
+_KINDS: dict[str, type[HearthError]] = {
+    kind.code: kind
+    for kind in (
+        errors.ModelFileError,
+        errors.DownloadError,
+        errors.SettingsError,
+        errors.RequestError,
+        errors.EngineUnavailable,
+    )
+}
+
+
+def error_to_json(error: HearthError) -> dict[str, object]:
+    """The object that holds an error."""
+    told = {"kind": error.code, "what": error.what, "meaning": error.meaning, "action": error.action}
+    return {"error": told}
+
+
+def error_from_json(value: object) -> HearthError | None:
+    """The error that an answer holds, of the class it had on the other side; None when it holds none."""
+    if not isinstance(value, Mapping) or not isinstance(value.get("error"), Mapping):
+        return None
+    told = {key: str(value["error"].get(key, "")) for key in ("kind", "what", "meaning", "action")}
+    kind = _KINDS.get(told["kind"], HearthError)
+    return kind(told["what"], meaning=told["meaning"], action=told["action"])

@@ -1,0 +1,104 @@
+"""The routes by which clients find, load, watch and stop the daemon, in front of what it speaks otherwise."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from engine.client.wire import error_to_json
+from engine.errors import EngineUnavailable, HearthError, RequestError
+from engine.service.facts import DaemonFacts
+from engine.service.host import ModelHost
+from engine.service.protocol import CONTROL, HELLO, LOAD, PROTOCOL, PROTOCOL_HEADER, STATE, STOP
+from engine.types import EngineStatus
+
+_STATM = Path("/proc/self/statm")
+
+
+class Control:
+    """Answers HELLO, LOAD, STATE and STOP, and hands every other request to `app`.
+
+    stop: begins the end of the daemon; returns at once.
+    """
+
+    def __init__(self, app: ASGIApp, host: ModelHost, facts: DaemonFacts, stop: Callable[[], None]) -> None:
+        self._app = app
+        self._host = host
+        self._facts = facts
+        self._stop = stop
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        if request.url.path.startswith(CONTROL):
+            response = await self._answer(request)
+        elif (spoken := request.headers.get(PROTOCOL_HEADER)) not in (None, str(PROTOCOL)):
+            response = _failed(
+                EngineUnavailable(f"The daemon speaks protocol {PROTOCOL}, and the client {spoken}."), 409
+            )
+        else:
+            await self._app(scope, receive, send)
+            return
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        facts = self._facts
+        match request.method, request.url.path:
+            case "GET", path if path == HELLO:
+                return JSONResponse({"protocol": facts.protocol, "version": facts.version, "pid": facts.pid})
+            case "GET", path if path == STATE:
+                return JSONResponse(await self._state())
+            case "POST", path if path == STOP:
+                self._stop()
+                return JSONResponse({}, 202)
+            case "POST", path if path == LOAD:
+                return await self._load(request)
+            case _:
+                return _failed(RequestError("There is no such route."), 404)
+
+    async def _load(self, request: Request) -> Response:
+        try:
+            wanted = await request.json()
+        except ValueError:
+            wanted = None
+        if not isinstance(wanted, dict) or not isinstance(wanted.get("model"), str):
+            return _failed(RequestError('An object {"model": NAME} was expected.'), 400)
+        try:
+            await self._host.load(wanted["model"])
+        except HearthError as error:
+            return _failed(error, 503)
+        return JSONResponse({})
+
+    async def _state(self) -> dict[str, object]:
+        try:
+            engine = await self._host.status()
+        except HearthError as error:
+            engine = EngineStatus("failed", message=str(error))
+        return {
+            **asdict(self._facts),
+            "uptime_s": time.time() - self._facts.started,
+            "memory_bytes": resident_bytes(),
+            "engine": asdict(engine),
+            "requests": asdict(self._host.counts),
+        }
+
+
+def resident_bytes(statm: Path = _STATM) -> int | None:
+    """Memory of this process that is in RAM; None where the system does not tell (other than Linux)."""
+    try:
+        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _failed(error: HearthError, status: int) -> Response:
+    return JSONResponse(error_to_json(error), status)

@@ -1,0 +1,184 @@
+"""The daemon's life: become the only one, listen, serve, drain, end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import faulthandler
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from engine import paths
+from engine.catalogue.jsonfile import write_json
+from engine.errors import HearthError, SettingsError
+from engine.service.facts import DaemonFacts
+from engine.service.listen import listen_tcp, listen_unix
+from engine.service.lock import Lock
+from engine.service.logs import log_unhandled, start_logging
+from engine.service.places import Places, answers, find_places
+from engine.service.settings import ServiceSettings
+from engine.service.token import read_or_make_token
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from engine.service.host import ModelHost
+
+log = logging.getLogger(__name__)
+
+AppBuilder = Callable[["ModelHost", "str | None"], "ASGIApp"]
+"""The HTTP application over a host; with a token where it must be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """What the one who starts a daemon is told: it listens, or another one did already."""
+
+    socket: str
+    tcp_port: int | None
+    already_ran: bool
+
+
+def run(
+    settings: ServiceSettings,
+    *,
+    on_listening: Callable[[Listening], None],
+    build_app: AppBuilder | None = None,
+) -> None:
+    """Be the daemon until told to end; return at once when there is one already.
+
+    on_listening: called when clients can connect; the model is loaded later.
+    Raises HearthError when it cannot start.
+    """
+    os.umask(0o077)
+    places = find_places()
+    with ExitStack() as stack:
+        lock = stack.enter_context(_lock(places))
+        with _starting(places):
+            if not lock.try_take():
+                if answers(places.socket):
+                    on_listening(Listening(str(places.socket), None, already_ran=True))
+                    return
+                lock.take()  # it is on its way out
+            log_file = start_logging(paths.logs_dir(), settings.log_level)
+            unix = stack.enter_context(listen_unix(places.socket))
+            tcp = stack.enter_context(listen_tcp(settings.tcp_port)) if settings.tcp_port is not None else None
+            token = read_or_make_token() if tcp is not None else None
+        port = tcp.getsockname()[1] if tcp is not None else None
+        facts = DaemonFacts(
+            _version(), str(places.socket), port, settings.model, settings.idle_minutes, str(log_file)
+        )
+        _write_state(places, facts)
+        on_listening(Listening(facts.socket, port, already_ran=False))
+        faulthandler.enable()
+        try:
+            asyncio.run(_serve(settings, facts, unix, tcp, token, build_app or _http_app))
+        finally:
+            # With the lock still held: both are this daemon's own.
+            places.socket.unlink(missing_ok=True)
+            places.state.unlink(missing_ok=True)
+
+
+async def _serve(
+    settings: ServiceSettings,
+    facts: DaemonFacts,
+    unix: socket.socket,
+    tcp: socket.socket | None,
+    token: str | None,
+    build_app: AppBuilder,
+) -> None:
+    # Here, so that a process that is not needed ends quickly.
+    from engine.service.control import Control
+    from engine.service.host import ModelHost
+    from engine.service.models import model_opener
+    from engine.service.web import serving
+
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(log_unhandled)
+    host = ModelHost(
+        model_opener(threads=settings.threads or None, context_tokens=settings.context_tokens or None),
+        default=settings.model,
+        idle_seconds=settings.idle_minutes * 60,
+    )
+    stopping = asyncio.Event()
+    apps = [(unix, Control(build_app(host, None), host, facts, stopping.set))]
+    if tcp is not None:
+        apps.append((tcp, build_app(host, token)))
+    log.info("the daemon runs, version %s, protocol %s", facts.version, facts.protocol)
+    preloading = asyncio.create_task(_preload(host, settings.model))
+    try:
+        async with serving(apps, drain_seconds=settings.drain_seconds) as server:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, _told_to_stop, stopping, server.hurry)
+            await server.wait(stopping)
+            log.info("draining")
+    finally:
+        preloading.cancel()
+        await host.close()
+        log.info("the daemon ends")
+
+
+def _told_to_stop(stopping: asyncio.Event, hurry: Callable[[], None]) -> None:
+    """A second signal does not wait for running requests."""
+    if stopping.is_set():
+        hurry()
+    stopping.set()
+
+
+async def _preload(host: ModelHost, model: str) -> None:
+    """Load before the first request comes; a failure is told to those that come."""
+    with contextlib.suppress(HearthError):
+        await host.load(model)
+
+
+def _http_app(host: ModelHost, token: str | None) -> ASGIApp:
+    from engine.service.http.app import build_app
+
+    return build_app(host, token=token)
+
+
+def _lock(places: Places) -> Lock:
+    try:
+        return Lock(places.lock)
+    except OSError as error:
+        raise _cannot_write(places, error) from error
+
+
+@contextlib.contextmanager
+def _starting(places: Places) -> Iterator[None]:
+    try:
+        lock = Lock(places.starting)
+    except OSError as error:
+        raise _cannot_write(places, error) from error
+    with lock:
+        lock.take()
+        yield
+
+
+def _cannot_write(places: Places, error: OSError) -> SettingsError:
+    return SettingsError(
+        f"The engine cannot write to its folder {places.folder}: {error.strerror}.",
+        action=f"Run: chmod 700 '{places.folder}'; or set {paths.HOME_VARIABLE} to a folder of your own.",
+    )
+
+
+def _write_state(places: Places, facts: DaemonFacts) -> None:
+    """For people and `hearth doctor`; the daemon does without when the disk is full."""
+    try:
+        write_json(places.state, asdict(facts))
+    except OSError as error:
+        log.warning("the state file cannot be written (%s)", type(error).__name__)
+
+
+def _version() -> str:
+    try:
+        return version("hearth")
+    except PackageNotFoundError:  # run from a source tree
+        return "0"

@@ -1,0 +1,28 @@
+"""What a running daemon says of itself."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+
+from engine.service.protocol import PROTOCOL
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonFacts:
+    """What does not change while a daemon runs; also the content of its state file.
+
+    started: seconds since the epoch.
+    tcp_port: None when it listens on the socket alone.
+    """
+
+    version: str
+    socket: str
+    tcp_port: int | None
+    model: str
+    idle_minutes: float
+    log: str
+    pid: int = field(default_factory=os.getpid)
+    protocol: int = PROTOCOL
+    started: float = field(default_factory=time.time)
