@@ -61,9 +61,12 @@ class RemoteEngine:
         answer = await self._ask("GET", API + "status")
         return _read(EngineStatus, answer)
 
-    async def load(self) -> None:
-        """Return once the model is in the daemon's memory. Raises HearthError with the reason when it cannot be."""
-        await self._ask("POST", LOAD, json.dumps({"model": self._model}).encode())
+    async def load(self, threads: int = 0) -> None:
+        """Return once the model is in the daemon's memory. Raises HearthError with the reason when it cannot be.
+
+        threads: from now on, for every model of the daemon; 0 leaves it as it is.
+        """
+        await self._ask("POST", LOAD, json.dumps({"model": self._model, "threads": threads}).encode())
 
     async def close(self) -> None:
         """Ask nothing any more; the daemon goes on. Later calls raise EngineUnavailable."""

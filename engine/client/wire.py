@@ -7,16 +7,7 @@ from collections.abc import Mapping
 from engine import errors
 from engine.errors import HearthError
 
-_KINDS: dict[str, type[HearthError]] = {
-    kind.code: kind
-    for kind in (
-        errors.ModelFileError,
-        errors.DownloadError,
-        errors.SettingsError,
-        errors.RequestError,
-        errors.EngineUnavailable,
-    )
-}
+_KINDS = {kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, HearthError)}
 
 
 def error_to_json(error: HearthError) -> dict[str, object]:

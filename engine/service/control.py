@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -20,6 +22,15 @@ from engine.service.protocol import CONTROL, HELLO, LOAD, PROTOCOL, PROTOCOL_HEA
 from engine.types import EngineStatus
 
 _STATM = Path("/proc/self/statm")
+
+
+class Wish(BaseModel):
+    """What a client wants to have in memory; unknown fields come from newer clients and mean nothing here."""
+
+    model_config = ConfigDict(strict=True)
+
+    model: str
+    threads: Annotated[int, Field(ge=0, le=1024)] = 0
 
 
 class Control:
@@ -67,13 +78,11 @@ class Control:
 
     async def _load(self, request: Request) -> Response:
         try:
-            wanted = await request.json()
-        except ValueError:
-            wanted = None
-        if not isinstance(wanted, dict) or not isinstance(wanted.get("model"), str):
-            return _failed(RequestError('An object {"model": NAME} was expected.'), 400)
+            wish = Wish.model_validate_json(await request.body())
+        except ValidationError:
+            return _failed(RequestError('An object {"model": NAME, "threads": N} was expected.'), 400)
         try:
-            await self._host.load(wanted["model"])
+            await self._host.load(wish.model, wish.threads)
         except HearthError as error:
             return _failed(error, 503)
         return JSONResponse({})

@@ -103,8 +103,9 @@ async def _serve(
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(log_unhandled)
     host = ModelHost(
-        model_opener(threads=settings.threads or None, context_tokens=settings.context_tokens or None),
+        model_opener(settings.context_tokens or None),
         default=settings.model,
+        threads=settings.threads,
         idle_seconds=settings.idle_minutes * 60,
     )
     stopping = asyncio.Event()

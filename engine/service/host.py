@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from engine.errors import EngineUnavailable, HearthError
@@ -63,7 +63,7 @@ class _Failure:
 class _Loaded:
     model: str
     engine: HostedEngine
-    broken: bool = field(default=False)
+    stale: bool = False  # failed, or loaded in another way than is wished by now
 
 
 class ModelHost:
@@ -73,22 +73,25 @@ class ModelHost:
     ones wait behind it, so that two models in turn cannot starve each other. The old model is freed before
     the new one is read: there is never more than one in memory.
 
-    open_model: finds a model by name and starts to load it. Raises HearthError.
+    open_model: finds a model by name and starts to load it, with so many threads. Raises HearthError.
     default: the model of requests that name none, when none is in memory.
+    threads: 0 takes one for each physical core.
     idle_seconds: the model is let go after so long without a request; 0 keeps it.
     """
 
     def __init__(
         self,
-        open_model: Callable[[str], Awaitable[HostedEngine]],
+        open_model: Callable[[str, int], Awaitable[HostedEngine]],
         *,
         default: str,
         idle_seconds: float,
+        threads: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._open_model = open_model
         self._default = default
         self._idle_seconds = idle_seconds
+        self._threads = threads
         self._clock = clock
         self._loaded: _Loaded | None = None
         self._loading = ""
@@ -129,8 +132,15 @@ class ModelHost:
         async with self._use(model) as loaded:
             await self._watched(loaded, loaded.engine.warm(request))
 
-    async def load(self, model: str = "") -> None:
-        """Return once the model is in memory. Raises HearthError with the reason when it cannot be."""
+    async def load(self, model: str = "", threads: int = 0) -> None:
+        """Return once the model is in memory. Raises HearthError with the reason when it cannot be.
+
+        threads: from now on, for every model; 0 leaves it as it is.
+        """
+        if threads not in (0, self._threads):
+            self._threads = threads
+            if self._loaded is not None:
+                self._loaded.stale = True
         async with self._use(model, counted=False):
             pass
 
@@ -138,7 +148,7 @@ class ModelHost:
         """What is in memory; loads nothing."""
         if self._closed:
             raise _ended()
-        if self._loaded is not None and not self._loaded.broken:
+        if self._loaded is not None and not self._loaded.stale:
             return await self._loaded.engine.status()
         if self._loading:
             return EngineStatus("loading", self._loading, message=f"Loading {self._loading}.")
@@ -207,9 +217,9 @@ class ModelHost:
     async def _check(self, loaded: _Loaded) -> None:
         """An engine that has failed does not come back; the next request loads the model anew."""
         try:
-            loaded.broken = (await loaded.engine.status()).state == "failed"
+            loaded.stale = (await loaded.engine.status()).state == "failed"
         except HearthError:
-            loaded.broken = True
+            loaded.stale = True
 
     def _advance(self) -> None:
         """Grant what can be granted now; called after everything that may change that."""
@@ -218,7 +228,7 @@ class ModelHost:
             turn, loaded = self._turns[0], self._loaded
             if turn.granted.done():  # cancelled; its task has not run since
                 self._turns.popleft()
-            elif loaded is not None and loaded.model == turn.model and not loaded.broken:
+            elif loaded is not None and loaded.model == turn.model and not loaded.stale:
                 self._turns.popleft()
                 self._running += 1
                 turn.granted.set_result(loaded.engine)
@@ -235,7 +245,7 @@ class ModelHost:
         try:
             await self._free()
             log.info("loading a model")
-            engine = await self._open_model(model)
+            engine = await self._open_model(model, self._threads)
             await engine.wait_loaded()
         except HearthError as error:
             await self._refuse(model, engine, error)

@@ -61,8 +61,8 @@ class Engine:
         pass
 
 
-def model_opener(**options):
-    async def open_model(name):
+def model_opener(context_tokens):
+    async def open_model(name, threads):
         if name == "absent":
             resolve(name)
         return Engine(name)

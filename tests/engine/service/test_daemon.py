@@ -277,7 +277,7 @@ def test_another_protocol_is_refused_and_the_greeting_is_not(daemon_home):
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"model": 3}', b"\xff"])
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"model": 3}', b'{"model": "m", "threads": -1}', b"\xff"])
 def test_a_bad_wish_is_told(daemon_home, body):
     daemon_home.start()
 

@@ -58,8 +58,10 @@ class Machine:
         self.freed = asyncio.Event()
         self.asked, self.ended, self.broken = [], [], set()
         self.now = 0.0
+        self.threads = []
 
-    async def open(self, model):
+    async def open(self, model, threads):
+        self.threads.append(threads)
         if model == "missing":
             raise ModelFileError("There is no such model.", action="Run it.")
         if model == "fault":
@@ -270,6 +272,15 @@ async def test_an_idle_model_is_let_go_and_comes_back(machine, make_host):
     assert (await host.status()).state == "unloaded"
     assert await text(host.infill(REQUEST)) == "one"
     assert len(machine.opened) == 2
+
+
+async def test_another_number_of_threads_loads_it_anew_once(machine, make_host):
+    host = make_host()
+    for threads in (0, 3, 3, 0):
+        await host.load("one", threads)
+    assert machine.threads == [0, 3]
+    await host.load("two")
+    assert machine.threads == [0, 3, 3]
 
 
 async def test_a_running_request_keeps_the_model(machine, make_host, monkeypatch):
