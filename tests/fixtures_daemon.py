@@ -106,7 +106,9 @@ class DaemonHome:
     def log(self) -> str:
         """All that daemons left for people to read."""
         folder = self.home / "logs"
-        return "".join(path.read_text(errors="replace") for path in folder.iterdir()) if folder.exists() else ""
+        return (
+            "".join(path.read_text(errors="replace") for path in folder.iterdir()) if folder.exists() else ""
+        )
 
 
 @pytest.fixture

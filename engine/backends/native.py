@@ -70,7 +70,7 @@ class NativeBackend:
         self.threads = threads if threads is not None else default_threads()
         try:
             model = native.Model(gguf)
-            pages = KV_BYTES // (KV_PAGE * _kv_bytes_per_token(gguf, model.n_layers))
+            pages = KV_BYTES // (KV_PAGE * kv_bytes_per_token(gguf, model.n_layers))
             most = max(1, pages) * KV_PAGE
             self.context_tokens = min(context_tokens or DEFAULT_CONTEXT, model.n_context_train, most)
             self.kv_tokens = min(_whole_pages(KV_CONTEXTS * self.context_tokens), most)
@@ -149,8 +149,8 @@ def _name(gguf: GgufFile) -> str:
     return name if isinstance(name, str) and name else Path(gguf.path).stem
 
 
-def _kv_bytes_per_token(gguf: GgufFile, n_layers: int) -> int:
-    """Memory of one token's keys and values in all layers."""
+def kv_bytes_per_token(gguf: GgufFile, n_layers: int) -> int:
+    """Memory of one token's keys and values in all layers, as F16."""
     architecture = gguf.get("general.architecture")
 
     def number(key: str, default: int) -> int:

@@ -1,7 +1,7 @@
-"""HTTP/1.1 over a Unix socket, as little as the daemon's client needs: one request on a connection of its own.
+"""HTTP/1.1 over a Unix socket, as little as the daemon's client needs: a connection for each request.
 
-A general client costs this one's budget of a millisecond for each request more than once (measured: docs/service.md),
-and closing the connection is how a request is cancelled, so there is nothing to pool.
+A general client takes more than the millisecond that the service may cost a request (docs/service.md has
+the numbers), and closing the connection is how a request is cancelled, so there is nothing to pool.
 """
 
 from __future__ import annotations
@@ -99,7 +99,11 @@ async def exchange(
                 *headers,
             ],
         )
-        sent = (connection.send(head), connection.send(h11.Data(data=body)), connection.send(h11.EndOfMessage()))
+        sent = (
+            connection.send(head),
+            connection.send(h11.Data(data=body)),
+            connection.send(h11.EndOfMessage()),
+        )
         writer.write(b"".join(piece for piece in sent if piece))
         # The answer may come before all is sent, and a daemon that dies shows in reading it.
         with suppress(OSError):

@@ -82,9 +82,7 @@ async def greet(socket: Path) -> dict[str, Any] | None:
     except (NotListening, ConnectionLost):
         return None
     except TimeoutError:
-        raise EngineUnavailable(
-            f"The engine does not answer on {socket}.", action="Run `hearth doctor`: it says which process that is."
-        ) from None
+        raise _silent(socket) from None
     except ValueError:
         greeting = None
     if not isinstance(greeting, dict) or not isinstance(greeting.get("protocol"), int):
@@ -100,7 +98,12 @@ async def ask_to_stop(socket: Path) -> bool:
     except (NotListening, ConnectionLost):
         return False
     except TimeoutError:
-        raise EngineUnavailable(
-            f"The engine does not answer on {socket}.", action="Run `hearth doctor`: it says which process that is."
-        ) from None
+        raise _silent(socket) from None
     return True
+
+
+def _silent(socket: Path) -> EngineUnavailable:
+    return EngineUnavailable(
+        f"The engine does not answer on {socket}.",
+        action="Run `hearth doctor`: it says which process that is.",
+    )

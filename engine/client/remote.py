@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -13,14 +12,19 @@ from pydantic import TypeAdapter, ValidationError
 
 from engine.client.http import ConnectionLost, NotListening, Response, exchange
 from engine.client.link import DaemonLink
-from engine.client.wire import error_from_json
 from engine.errors import EngineUnavailable
 from engine.service.protocol import LOAD, PROTOCOL, PROTOCOL_HEADER
+from engine.service.wire import error_from_json
 from engine.types import ChatDelta, ChatRequest, CompletionRequest, EngineStatus, InfillRequest, TextDelta
 
 API = "/hearth/v1/"
 _ANOTHER_PROTOCOL = 409
 _HEADERS = ((PROTOCOL_HEADER, str(PROTOCOL)),)
+
+_JSON: dict[type, TypeAdapter[Any]] = {
+    kind: TypeAdapter(kind)
+    for kind in (InfillRequest, CompletionRequest, ChatRequest, TextDelta, ChatDelta, EngineStatus)
+}
 
 Delta = TypeVar("Delta", TextDelta, ChatDelta)
 
@@ -58,13 +62,14 @@ class RemoteEngine:
 
     async def status(self) -> EngineStatus:
         """The engine's state; loads nothing."""
-        answer = await self._ask("GET", API + "status")
-        return _read(EngineStatus, answer)
+        status: EngineStatus = _read(EngineStatus, await self._ask("GET", API + "status"))
+        return status
 
     async def load(self, threads: int = 0) -> None:
-        """Return once the model is in the daemon's memory. Raises HearthError with the reason when it cannot be.
+        """Return once the model is in the daemon's memory.
 
         threads: from now on, for every model of the daemon; 0 leaves it as it is.
+        Raises HearthError with the reason when it cannot be loaded.
         """
         await self._ask("POST", LOAD, json.dumps({"model": self._model, "threads": threads}).encode())
 
@@ -112,7 +117,9 @@ class RemoteEngine:
             raise EngineUnavailable("The engine was closed.")
         for again in (True, False):
             try:
-                async with exchange(self._link.socket, method, target, body=body, headers=_HEADERS) as response:
+                async with exchange(
+                    self._link.socket, method, target, body=body, headers=_HEADERS
+                ) as response:
                     if response.status != _ANOTHER_PROTOCOL:
                         yield response
                         return
@@ -137,18 +144,13 @@ def _check(status: int, answer: bytes) -> None:
     )
 
 
-@cache
-def _adapter(kind: type) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
 def _dump(request: object) -> bytes:
-    return _adapter(type(request)).dump_json(request)
+    return _JSON[type(request)].dump_json(request)
 
 
-def _read(kind: type[Any], text: bytes) -> Any:
+def _read(kind: type, text: bytes) -> Any:
     try:
-        return _adapter(kind).validate_json(text)
+        return _JSON[kind].validate_json(text)
     except ValidationError:
         # Not from it: its words quote the answer.
         raise EngineUnavailable(

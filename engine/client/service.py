@@ -120,13 +120,13 @@ def is_locked(places: Places) -> bool:
 def silent(places: Places) -> EngineUnavailable:
     """A daemon that is there and does not do what it is asked."""
     try:
-        pid = json.loads(places.state.read_text(encoding="utf-8"))["pid"]
+        end_it = f"kill -9 {int(json.loads(places.state.read_text(encoding='utf-8'))['pid'])}"
     except (OSError, ValueError, LookupError, TypeError):
-        pid = "PID, which `fuser " + str(places.lock) + "` tells"
+        end_it = f"fuser -k '{places.lock}'"
     return EngineUnavailable(
         f"The engine does not answer on {places.socket}, and has not ended.",
         meaning="It is hung, or still finishing a long request.",
-        action=f"Wait, or end it: kill -9 {pid}",
+        action=f"Wait, or end it: {end_it}",
     )
 
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from engine import paths
-from engine.client.wire import error_from_json
 from engine.errors import EngineUnavailable
 from engine.service.places import Places
+from engine.service.wire import error_from_json
 
 COMMAND = (sys.executable, "-P", "-m", "engine.service")
 START_SECONDS = 60.0

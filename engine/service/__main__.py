@@ -9,10 +9,10 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from engine.client.wire import error_to_json
 from engine.errors import HearthError
 from engine.service import daemon
 from engine.service.settings import read_settings
+from engine.service.wire import error_to_json
 
 
 def main(arguments: Sequence[str] | None = None, build_app: daemon.AppBuilder | None = None) -> int:

@@ -14,11 +14,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from engine.client.wire import error_to_json
 from engine.errors import EngineUnavailable, HearthError, RequestError
 from engine.service.facts import DaemonFacts
 from engine.service.host import ModelHost
 from engine.service.protocol import CONTROL, HELLO, LOAD, PROTOCOL, PROTOCOL_HEADER, STATE, STOP
+from engine.service.wire import error_to_json
 from engine.types import EngineStatus
 
 _STATM = Path("/proc/self/statm")

@@ -69,7 +69,9 @@ def run(
                 lock.take()  # it is on its way out
             log_file = start_logging(paths.logs_dir(), settings.log_level)
             unix = stack.enter_context(listen_unix(places.socket))
-            tcp = stack.enter_context(listen_tcp(settings.tcp_port)) if settings.tcp_port is not None else None
+            tcp = (
+                stack.enter_context(listen_tcp(settings.tcp_port)) if settings.tcp_port is not None else None
+            )
             token = read_or_make_token() if tcp is not None else None
         port = tcp.getsockname()[1] if tcp is not None else None
         facts = DaemonFacts(
@@ -109,7 +111,8 @@ async def _serve(
         idle_seconds=settings.idle_minutes * 60,
     )
     stopping = asyncio.Event()
-    apps = [(unix, Control(build_app(host, None), host, facts, stopping.set))]
+    own = Control(build_app(host, None), host, facts, stopping.set)
+    apps: list[tuple[socket.socket, ASGIApp]] = [(unix, own)]
     if tcp is not None:
         apps.append((tcp, build_app(host, token)))
     log.info("the daemon runs, version %s, protocol %s", facts.version, facts.protocol)

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 Delta = TypeVar("Delta", TextDelta, ChatDelta)
 
 RETRY_SECONDS = 5.0
-"""For so long a model that failed to load is not tried again, so that typing does not load it at every key."""
+"""For so long a model that failed to load is not tried again, lest typing loads it at every key."""
 
 
 class HostedEngine(Protocol):
@@ -249,7 +249,7 @@ class ModelHost:
             await engine.wait_loaded()
         except HearthError as error:
             await self._refuse(model, engine, error)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with a model must not end the daemon
+        except Exception as error:
             log.exception("a model could not be loaded")
             words = EngineUnavailable(
                 f"The model could not be loaded because of a fault inside Hearth ({type(error).__name__}).",

@@ -56,7 +56,7 @@ class Enduring(RotatingFileHandler):
         os.fchmod(file, 0o600)
         return TextIOWrapper(os.fdopen(file, "ab"), encoding=self.encoding)
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802 - logging's name
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
         """Nothing: logging itself would print the record with its values."""
 
 
@@ -78,7 +78,9 @@ def start_logging(folder: Path, level: str = "info") -> Path:
     logging.getLogger("engine").setLevel(level.upper())
     for name in _TOO_TALKATIVE:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    sys.excepthook = lambda kind, error, trace: log.critical("the daemon ended", exc_info=(kind, error, trace))
+    sys.excepthook = lambda kind, error, trace: log.critical(
+        "the daemon ended", exc_info=(kind, error, trace)
+    )
     threading.excepthook = lambda args: log.error("a thread failed: %s", describe(args.exc_value))
     return path
 
@@ -94,6 +96,8 @@ def describe(error: BaseException | None) -> str:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         frames = traceback.extract_tb(error.__traceback__)
-        parts.append(type(error).__name__ + "".join(f"\n  {f.filename}:{f.lineno} in {f.name}" for f in frames))
+        parts.append(
+            type(error).__name__ + "".join(f"\n  {f.filename}:{f.lineno} in {f.name}" for f in frames)
+        )
         error = error.__cause__ or error.__context__
     return "\nafter ".join(parts) or "no exception"

@@ -4,7 +4,8 @@ They are answered on the Unix socket only, whose file nobody but the user can op
 
 GET hello: {"protocol", "version", "pid"}.
 POST stop: the daemon finishes what runs and ends; answered at once with 202.
-POST load: {"model", "threads"}; answered when the model is in memory, or with an error as in `engine.client.wire`.
+POST load: {"model", "threads"}; answered when the model is in memory, or with an error
+    (`engine.service.wire`).
 GET state: what `hearth status` shows (`engine.client.service`).
 """
 

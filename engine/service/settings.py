@@ -54,7 +54,8 @@ def read_settings(given: dict[str, object]) -> ServiceSettings:
         values = {}
     except (OSError, ValueError) as error:
         raise SettingsError(
-            f"{path} cannot be read: {error}.", action="Mend the file or delete it; docs/service.md describes it."
+            f"{path} cannot be read: {error}.",
+            action="Mend the file or delete it; docs/service.md describes it.",
         ) from error
     values |= {name: value for name, value in given.items() if value is not None}
     try:

@@ -48,7 +48,8 @@ async def serving(
 ) -> AsyncIterator[Serving]:
     """Serve each application on its listening socket.
 
-    On leaving, nothing new is accepted, running requests have `drain_seconds` to finish, and are then cancelled.
+    On leaving, nothing new is accepted, running requests have `drain_seconds` to finish, and are
+    then cancelled.
     """
     servers = [_Server(_config(app, drain_seconds)) for _, app in apps]
     tasks = [

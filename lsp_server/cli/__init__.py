@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from engine.errors import HearthError
-from lsp_server.cli import demo, lsp, models
+from lsp_server.cli import demo, doctor, logs, lsp, models, serve, status, stop
 from lsp_server.cli.output import show_error, version_text
 
 
@@ -40,6 +40,11 @@ def _build() -> typer.Typer:
     app.callback()(_hearth)
     app.command("lsp")(lsp.lsp)
     app.command("demo")(demo.demo)
+    app.command("serve")(serve.serve)
+    app.command("status")(status.status)
+    app.command("stop")(stop.stop)
+    app.command("logs")(logs.logs)
+    app.command("doctor")(doctor.doctor)
     app.add_typer(models.app, name="models")
     return app
 
@@ -48,7 +53,8 @@ app = _build()
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 done, 1 failed (told on stderr), 2 wrong usage, 130 interrupted."""
+    """Run the command line. Exit codes: 0 done, 1 failed (told on stderr), 2 wrong usage, 130 interrupted;
+    `hearth status` says 3 when nothing runs."""
     try:
         app()
     except HearthError as error:

@@ -42,13 +42,10 @@ def lsp(
 
 
 async def open_engine(settings: Settings) -> EngineClient:
-    """The engine in this process, with the model that the settings name; it goes on loading by itself.
+    """The user's one engine, started if it does not run, with the model that the settings name.
 
-    Raises HearthError: no such model, or not on this machine yet.
+    Raises HearthError: it cannot start, there is no such model, or not on this machine yet.
     """
-    import asyncio
+    from engine.client.connect import connect
 
-    from engine.client import models, open_in_process
-
-    path = await asyncio.to_thread(models.resolve, settings.model or models.DEFAULT_MODEL)
-    return open_in_process(path, threads=settings.threads or None)
+    return await connect(settings.model, threads=settings.threads)

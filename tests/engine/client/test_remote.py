@@ -150,7 +150,7 @@ async def test_a_crash_loop_does_not_spin(daemon_home):
 async def test_an_older_daemon_is_drained_and_replaced(daemon_home, monkeypatch):
     older = daemon_home.start()
     monkeypatch.setattr(link_module, "PROTOCOL", PROTOCOL + 1)
-    # What is started here is of the old protocol too, so the client is refused in the end, but by another one.
+    # What is started here is of the old protocol too, so the client is refused in the end: by another one.
     engine = make_engine(daemon_home)
     with pytest.raises(EngineUnavailable, match="another version"):
         await engine._link.ensure()

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -74,12 +75,12 @@ async def test_a_user_s_project_is_neither_its_folder_nor_its_code(daemon_home, 
     monkeypatch.delenv("PYTHONPATH")
     await start_daemon(daemon_home.places, [])
     (pid,) = daemon_home.pids()
-    assert os.readlink(f"/proc/{pid}/cwd") == str(daemon_home.places.folder)
+    assert Path(f"/proc/{pid}/cwd").readlink() == daemon_home.places.folder
 
 
 async def test_it_has_its_own_session_and_none_of_our_pipes(daemon_home):
     await start_daemon(daemon_home.places, [], daemon_home.stand_in)
     (pid,) = daemon_home.pids()
     assert os.getsid(pid) == pid
-    files = {os.readlink(f"/proc/{pid}/fd/{number}") for number in range(3)}
+    files = {str(Path(f"/proc/{pid}/fd/{number}").readlink()) for number in range(3)}
     assert files == {"/dev/null", str(daemon_home.home / "logs/daemon.err")}

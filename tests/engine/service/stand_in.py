@@ -1,7 +1,8 @@
 """The real daemon around a scripted engine: `python stand_in.py [arguments of engine.service]`.
 
-Its models: "slow" never finishes loading, "bad" does not load, "absent" is not there, every other name does. A prefix that begins with "#wait"
-gives one piece and then nothing, "#fail" raises, anything else comes back word by word.
+Its models: "slow" never finishes loading, "bad" does not load, "absent" is not there; every other name does.
+A prefix that begins with "#wait" gives one piece and then nothing, "#fail" and "#crash" raise, anything
+else comes back word by word.
 """
 
 import asyncio
@@ -15,11 +16,18 @@ from starlette.routing import Route
 
 import engine.service.models
 from engine.catalogue.lookup import resolve
-from engine.client.wire import error_to_json
 from engine.errors import EngineUnavailable, HearthError, RequestError
 from engine.service.__main__ import main
-from engine.types import ChatDelta, ChatRequest, CompletionRequest, EngineStatus, FinishReason
-from engine.types import InfillRequest, TextDelta
+from engine.service.wire import error_to_json
+from engine.types import (
+    ChatDelta,
+    ChatRequest,
+    CompletionRequest,
+    EngineStatus,
+    FinishReason,
+    InfillRequest,
+    TextDelta,
+)
 
 
 class Engine:
@@ -100,7 +108,11 @@ def build_app(host, token):
     return Starlette(
         routes=[
             Route("/hearth/v1/infill", streaming(host.infill, InfillRequest, TextDelta), methods=["POST"]),
-            Route("/hearth/v1/complete", streaming(host.complete, CompletionRequest, TextDelta), methods=["POST"]),
+            Route(
+                "/hearth/v1/complete",
+                streaming(host.complete, CompletionRequest, TextDelta),
+                methods=["POST"],
+            ),
             Route("/hearth/v1/chat", streaming(host.chat, ChatRequest, ChatDelta), methods=["POST"]),
             Route("/hearth/v1/warm", warm, methods=["POST"]),
             Route("/hearth/v1/status", status),

@@ -232,7 +232,7 @@ def test_a_long_home_works(daemon_home, monkeypatch, tmp_path):
     monkeypatch.setenv("HEARTH_HOME", str(home))
     daemon_home.home = home
     daemon_home.start()
-    assert daemon_home.state()["socket"].startswith("/tmp/hearth-")
+    assert len(daemon_home.state()["socket"]) < len(str(home))
 
 
 def test_tcp_is_loopback_only_and_a_taken_port_is_told(daemon_home):
@@ -277,7 +277,9 @@ def test_another_protocol_is_refused_and_the_greeting_is_not(daemon_home):
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"model": 3}', b'{"model": "m", "threads": -1}', b"\xff"])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'{"model": 3}', b'{"model": "m", "threads": -1}', b"\xff"]
+)
 def test_a_bad_wish_is_told(daemon_home, body):
     daemon_home.start()
 
@@ -334,6 +336,8 @@ def test_nothing_of_a_request_reaches_the_logs(daemon_home):
 def test_it_holds_no_file_of_whoever_started_it(daemon_home):
     daemon = daemon_home.start()
     assert daemon_home.state()
-    command = subprocess.run(["ls", "-l", f"/proc/{daemon.pid}/fd"], capture_output=True, text=True, check=True)
+    command = subprocess.run(
+        ["ls", "-l", f"/proc/{daemon.pid}/fd"], capture_output=True, text=True, check=True
+    )
     pipes = [line for line in command.stdout.splitlines() if "pipe:" in line and " 2 -> " not in line]
     assert pipes == []

@@ -1,4 +1,4 @@
-"""The model host over scripted engines: one model in memory, turns in order, failures told to each request."""
+"""The model host over scripted engines: one model in memory, turns in order, failures told to each."""
 
 import asyncio
 from contextlib import aclosing

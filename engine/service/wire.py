@@ -1,4 +1,4 @@
-"""Errors as they travel between the daemon and its clients: {"error": {"kind", "what", "meaning", "action"}}."""
+"""Errors on their way from the daemon to its clients: {"error": {"kind", "what", "meaning", "action"}}."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from engine import errors
 from engine.errors import HearthError
 
-_KINDS = {kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, HearthError)}
+_CLASSES = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+_KINDS = {kind.code: kind for kind in _CLASSES if issubclass(kind, HearthError)}
 
 
 def error_to_json(error: HearthError) -> dict[str, object]:
