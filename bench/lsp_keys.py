@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import machine
+from engine.client import service
 from lsp_server.demo.client import StdioClient, connect
 
 DEBOUNCE_S = 0.05
@@ -207,6 +208,8 @@ async def measure(model: str) -> dict[str, Any]:
         if method == "didChangeStatus" and params.get("kind") == "Normal" and not params.get("busy"):
             ready.set()
 
+    # The engine starts cold, and what this run did to it is not left to the next.
+    await asyncio.to_thread(service.stop)
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
         async with connect((sys.executable, "-m", "lsp_server", "lsp"), notice) as client:
@@ -226,6 +229,7 @@ async def measure(model: str) -> dict[str, Any]:
             cold = await _first_item(client, folder)
             for language in STREAMS:
                 await Typist(client, language, Path(folder), counts, delays).run()
+    await asyncio.to_thread(service.stop)
     return summary(counts) | {"ready_s": loaded, "first_item_after_ready_s": cold}
 
 

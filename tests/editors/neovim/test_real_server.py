@@ -1,4 +1,4 @@
-"""The whole way: keys in Neovim, Hearth's own server and engine, a real model, and the file on disk."""
+"""The whole way: keys in Neovim, Hearth's own server and daemon, a real model, and the file on disk."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ return call(client, 'request_sync', 'workspace/executeCommand', params, 5000, 0)
 """
 
 
+# daemon_home comes first: the editor is started in its environment.
 def test_a_real_suggestion_is_shown_accepted_and_saved(
-    bare, python_file: Callable[[str], Path], real_model: Callable[[str], Path]
+    daemon_home, bare, python_file: Callable[[str], Path], real_model: Callable[[str], Path]
 ) -> None:
     root = Path(__file__).resolve().parents[3]
     bare.lua(
@@ -49,3 +50,4 @@ def test_a_real_suggestion_is_shown_accepted_and_saved(
     bare.wait(lambda: bare.lines[1] == shown, "the suggestion in the buffer")
     bare.keys(":w<CR>")
     bare.wait(lambda: path.read_text() == SOURCE.replace("    \n", shown + "\n", 1), "saved")
+    assert daemon_home.only_pid()
