@@ -119,10 +119,11 @@ async def _serve(
     preloading = asyncio.create_task(_preload(host, settings.model))
     try:
         async with serving(apps, drain_seconds=settings.drain_seconds) as server:
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 loop.add_signal_handler(number, _told_to_stop, stopping, server.hurry)
             await server.wait(stopping)
             log.info("draining")
+            host.refuse()
     finally:
         preloading.cancel()
         await host.close()

@@ -156,15 +156,20 @@ class ModelHost:
             return EngineStatus("failed", self._failure.model, message=str(self._failure.error))
         return EngineStatus("unloaded", self.model, message="The next request loads the model.")
 
-    async def close(self) -> None:
-        """End every request with EngineUnavailable and free the model."""
+    def refuse(self) -> None:
+        """Take no request any more, nor those that still wait for their model; what runs goes on."""
         self._closed = True
         self._disarm()
         for turn in self._turns:
             if not turn.granted.done():
                 turn.granted.set_exception(_ended())
         self._turns.clear()
+
+    async def close(self) -> None:
+        """End every request with EngineUnavailable and free the model."""
+        self.refuse()
         if self._switching is not None:
+            self._switching.cancel()
             await asyncio.wait({self._switching})
         await self._free()
 
@@ -247,6 +252,10 @@ class ModelHost:
             log.info("loading a model")
             engine = await self._open_model(model, self._threads)
             await engine.wait_loaded()
+        except asyncio.CancelledError:
+            if engine is not None:
+                await engine.close()
+            raise
         except HearthError as error:
             await self._refuse(model, engine, error)
         except Exception as error:

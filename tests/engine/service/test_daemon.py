@@ -46,7 +46,22 @@ def test_it_serves_on_a_private_socket_and_ends_when_told(daemon_home):
     assert not places.state.exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_can_be_told_to_end_while_it_loads(daemon_home):
+    daemon = daemon_home.start("--model", "slow")
+
+    async def scenario():
+        asked = asyncio.create_task(words(daemon_home, "a"))
+        while json.loads(await daemon_home.ask("GET", STATE))["requests"]["waiting"] < 2:  # and the first load
+            await asyncio.sleep(0)
+        daemon.send_signal(signal.SIGTERM)
+        return await asked
+
+    (answer,) = asyncio.run(scenario())
+    assert answer["error"]["what"] == "The engine is shutting down."
+    assert daemon.wait() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_with_exit_code_0(daemon_home, number):
     daemon = daemon_home.start()
     assert asyncio.run(words(daemon_home, "a"))

@@ -310,15 +310,26 @@ async def test_closing_ends_what_waits(machine, make_host):
     await first.aclose()
 
 
-async def test_closing_during_a_load_waits_for_it_and_frees_it(machine, make_host):
+async def test_refusing_lets_what_runs_go_on(machine, make_host):
+    host = make_host()
+    first = host.infill(REQUEST)
+    await started(first)
+    other = asyncio.create_task(text(host.infill(REQUEST, "two")))
+    await settle()
+    host.refuse()
+    with pytest.raises(EngineUnavailable, match="shutting down"):
+        await other
+    with pytest.raises(EngineUnavailable, match="shutting down"):
+        await text(host.infill(REQUEST))
+    assert [delta.finish async for delta in first] == [FinishReason.STOP]
+
+
+async def test_closing_during_a_load_ends_it(machine, make_host):
     machine.gate.clear()
     host = make_host()
     waiting = asyncio.create_task(text(host.infill(REQUEST)))
     await settle()
-    closing = asyncio.create_task(host.close())
-    await settle()
-    machine.gate.set()
-    await closing
+    await host.close()
     with pytest.raises(EngineUnavailable):
         await waiting
     assert not machine.in_memory
