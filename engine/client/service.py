@@ -22,7 +22,7 @@ from engine.service.places import Places, find_places
 from engine.service.protocol import STATE
 
 if TYPE_CHECKING:
-    from engine.service.doctor import Report
+    from engine.service.doctor import Report as Report
 
 STOP_SECONDS = 60.0
 """How long `stop` waits beyond the daemon's own limit for running requests."""

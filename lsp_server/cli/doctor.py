@@ -10,7 +10,7 @@ import typer
 from lsp_server.cli.output import print_json
 
 if TYPE_CHECKING:
-    from engine.service.doctor import Report
+    from engine.client.service import Report
 
 
 def doctor(
