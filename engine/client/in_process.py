@@ -8,18 +8,22 @@ from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from engine.backends.choose import load_backend
 from engine.backends.native import open_gguf
-from engine.errors import HearthError
-from engine.generation.prompting import Prompt
+from engine.errors import HearthError, RequestError
+from engine.generation.prompting import Prompt, Prompting
 from engine.generation.sequence import Event, Sequence
 from engine.generation.speed import PromptBudget
 from engine.generation.text import TextPrompting
 from engine.generation.thread import EngineThread, LoadedModel
+from engine.tokenizer import Tokenizer
 from engine.types import ChatRequest, EngineStatus, InfillRequest, Priority, TextDelta
 
 log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 # How long a closed stream waits for the engine to let go; one token or one layer is enough, but on a
 # machine that swaps the editor must not hang.
@@ -149,6 +153,23 @@ class InProcessEngine:
                 self._thread.cancel(sequence)
                 await _released(events)
 
+    async def tokenize(self, text: str, *, special: bool) -> list[int]:
+        """Token ids; special: whether the spelling of a control token means it. Raises EngineUnavailable."""
+        return await self._text_work(lambda prompting: prompting.tokenizer.encode(text, special=special))
+
+    async def detokenize(self, ids: list[int]) -> str:
+        """The text of tokens; bytes that are no UTF-8 become U+FFFD. Raises RequestError."""
+        return await self._text_work(lambda prompting: _decode(prompting.tokenizer, ids))
+
+    async def count_tokens(self, request: ChatRequest) -> int:
+        """The length of a chat's prompt. Raises RequestError, EngineUnavailable."""
+        return await self._text_work(lambda prompting: len(prompting.chat(request).ids))
+
+    async def _text_work(self, work: Callable[[Prompting], Result]) -> Result:
+        """What needs the model's text side only, on the thread that makes the prompts."""
+        model = self._thread.model()
+        return await asyncio.get_running_loop().run_in_executor(self._prompts, work, model.prompting)
+
 
 def _is_last(event: Event) -> bool:
     return isinstance(event, HearthError) or event.finish is not None
@@ -158,6 +179,13 @@ def _deliver(loop: asyncio.AbstractEventLoop, events: asyncio.Queue[Event], even
     """From the engine thread into the event loop; once that is closed nobody listens any more."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(events.put_nowait, event)
+
+
+def _decode(tokenizer: Tokenizer, ids: list[int]) -> str:
+    for token in ids:
+        if not 0 <= token < tokenizer.vocab_size:
+            raise RequestError(f"{token} is no token: the vocabulary has {tokenizer.vocab_size}.")
+    return tokenizer.decode(ids)
 
 
 async def _released(events: asyncio.Queue[Event]) -> None:

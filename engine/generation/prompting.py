@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engine.generation.sequence import Output
+from engine.tokenizer import Tokenizer
 from engine.types import ChatRequest, InfillRequest
 
 
@@ -22,6 +23,9 @@ class Prompting(Protocol):
 
     @property
     def supports_infill(self) -> bool: ...
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
 
     def infill(self, request: InfillRequest, budget: int) -> Prompt:
         """The prompt for a hole, at most `budget` tokens long. Raises RequestError when unsupported."""

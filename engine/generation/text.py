@@ -42,6 +42,10 @@ class TextPrompting:
     def supports_infill(self) -> bool:
         return self._fim is not None
 
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self._tokenizer
+
     def infill(self, request: InfillRequest, budget: int) -> Prompt:
         """The prompt for a hole, at most `budget` tokens long. Raises RequestError when unsupported."""
         fim = self._fim or require_fim(self._tokenizer)

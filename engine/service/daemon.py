@@ -99,13 +99,14 @@ async def _serve(
     # Here, so that a process that is not needed ends quickly.
     from engine.service.control import Control
     from engine.service.host import ModelHost
-    from engine.service.models import model_opener
+    from engine.service.models import KnownModels, model_opener
     from engine.service.web import serving
 
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(log_unhandled)
     host = ModelHost(
         model_opener(settings.context_tokens or None),
+        KnownModels(),
         default=settings.model,
         threads=settings.threads,
         idle_seconds=settings.idle_minutes * 60,

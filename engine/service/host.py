@@ -6,17 +6,19 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from engine.errors import EngineUnavailable, HearthError
+from engine.errors import EngineUnavailable, HearthError, RequestError
+from engine.service.served import Embeddings, ServedModel
 from engine.types import ChatDelta, ChatRequest, CompletionRequest, EngineStatus, InfillRequest, TextDelta
 
 log = logging.getLogger(__name__)
 
 Delta = TypeVar("Delta", TextDelta, ChatDelta)
+Result = TypeVar("Result")
 
 RETRY_SECONDS = 5.0
 """For so long a model that failed to load is not tried again, lest typing loads it at every key."""
@@ -29,6 +31,9 @@ class HostedEngine(Protocol):
     def complete(self, request: CompletionRequest) -> AsyncGenerator[TextDelta, None]: ...
     def chat(self, request: ChatRequest) -> AsyncGenerator[ChatDelta, None]: ...
     async def warm(self, request: InfillRequest) -> None: ...
+    async def tokenize(self, text: str, *, special: bool) -> list[int]: ...
+    async def detokenize(self, ids: list[int]) -> str: ...
+    async def count_tokens(self, request: ChatRequest) -> int: ...
     async def status(self) -> EngineStatus: ...
     async def wait_loaded(self) -> None: ...
     async def close(self) -> None: ...
@@ -67,13 +72,16 @@ class _Loaded:
 
 
 class ModelHost:
-    """Gives each request the engine of its model. Used on one event loop.
+    """Implements `engine.service.served.Served`: gives each request the engine of its model.
+
+    Used on one event loop.
 
     Requests are granted in order: one for another model waits until those that run have ended, and later
     ones wait behind it, so that two models in turn cannot starve each other. The old model is freed before
     the new one is read: there is never more than one in memory.
 
     open_model: finds a model by name and starts to load it, with so many threads. Raises HearthError.
+    known_models: the models on this machine, the given one, which is in use, among them.
     default: the model of requests that name none, when none is in memory.
     threads: 0 takes one for each physical core.
     idle_seconds: the model is let go after so long without a request; 0 keeps it.
@@ -82,6 +90,7 @@ class ModelHost:
     def __init__(
         self,
         open_model: Callable[[str, int], Awaitable[HostedEngine]],
+        known_models: Callable[[str], Awaitable[Sequence[ServedModel]]],
         *,
         default: str,
         idle_seconds: float,
@@ -89,6 +98,7 @@ class ModelHost:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._open_model = open_model
+        self._known_models = known_models
         self._default = default
         self._idle_seconds = idle_seconds
         self._threads = threads
@@ -131,6 +141,32 @@ class ModelHost:
         """Prefill the request's prompt."""
         async with self._use(model) as loaded:
             await self._watched(loaded, loaded.engine.warm(request))
+
+    async def models(self) -> Sequence[ServedModel]:
+        """The models that requests may name; loads nothing."""
+        return await self._known_models(self.model)
+
+    async def tokenize(self, text: str, *, special: bool = False, model: str = "") -> list[int]:
+        """Token ids; special: whether the spelling of a special token means it."""
+        async with self._use(model) as loaded:
+            return await self._watched(loaded, loaded.engine.tokenize(text, special=special))
+
+    async def detokenize(self, ids: Sequence[int], *, model: str = "") -> str:
+        """The text of tokens; bytes that are no UTF-8 become U+FFFD."""
+        async with self._use(model) as loaded:
+            return await self._watched(loaded, loaded.engine.detokenize(list(ids)))
+
+    async def count_tokens(self, request: ChatRequest, model: str = "") -> int:
+        """The length of a chat's prompt."""
+        async with self._use(model) as loaded:
+            return await self._watched(loaded, loaded.engine.count_tokens(request))
+
+    async def embed(self, texts: Sequence[str], model: str = "") -> Embeddings:  # noqa: ARG002
+        """Raises RequestError: no back end makes vectors yet."""
+        raise RequestError(
+            f"The model {model or self.model} makes no embeddings.",
+            action="Ask an embedding model of another server for them.",
+        )
 
     async def load(self, model: str = "", threads: int = 0) -> None:
         """Return once the model is in memory. Raises HearthError with the reason when it cannot be.
@@ -212,9 +248,9 @@ class ModelHost:
                 await self._check(loaded)
                 raise
 
-    async def _watched(self, loaded: _Loaded, work: Awaitable[None]) -> None:
+    async def _watched(self, loaded: _Loaded, work: Awaitable[Result]) -> Result:
         try:
-            await work
+            return await work
         except EngineUnavailable:
             await self._check(loaded)
             raise

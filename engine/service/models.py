@@ -1,14 +1,19 @@
-"""From a model's name to an engine that loads it."""
+"""From a model's name to an engine that loads it, and which names there are."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import cast
 
-from engine.catalogue.lookup import resolve
+from engine.catalogue.lookup import all_entries, resolve
+from engine.catalogue.status import ModelState, status_of
 from engine.client.in_process import open_in_process
 from engine.service.host import HostedEngine
+from engine.service.served import ServedModel
 
 
 def model_opener(context_tokens: int | None) -> Callable[[str, int], Awaitable[HostedEngine]]:
@@ -20,3 +25,31 @@ def model_opener(context_tokens: int | None) -> Callable[[str, int], Awaitable[H
         return cast(HostedEngine, engine)
 
     return open_model
+
+
+class KnownModels:
+    """For `ModelHost`: the names that requests may use, looked up anew now and then, not for each request."""
+
+    SECONDS = 2.0
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._names: tuple[str, ...] = ()
+        self._when: float | None = None
+
+    async def __call__(self, used: str) -> Sequence[ServedModel]:
+        """Whole models of the catalogue, and the one in use, which may be a file; its name is an alias then.
+
+        Raises SettingsError when the user's catalogue cannot be read.
+        """
+        if self._when is None or self._clock() - self._when >= self.SECONDS:
+            self._names = await asyncio.to_thread(_ready)
+            self._when = self._clock()
+        models = [ServedModel(name) for name in self._names]
+        if used not in self._names:
+            models.append(ServedModel(used, (Path(used).stem,) if os.sep in used else ()))
+        return models
+
+
+def _ready() -> tuple[str, ...]:
+    return tuple(entry.id for entry in all_entries() if status_of(entry).state is ModelState.READY)

@@ -5,9 +5,10 @@ from contextlib import aclosing
 
 import pytest
 
-from engine.errors import EngineUnavailable, ModelFileError
+from engine.errors import EngineUnavailable, ModelFileError, RequestError
 from engine.service.host import RETRY_SECONDS, ModelHost
-from engine.types import EngineStatus, FinishReason, InfillRequest, TextDelta
+from engine.service.served import ServedModel
+from engine.types import ChatMessage, ChatRequest, EngineStatus, FinishReason, InfillRequest, TextDelta
 
 REQUEST = InfillRequest("a", "b")
 
@@ -35,6 +36,17 @@ class Engine:
     async def warm(self, request):
         self.machine.asked.append(f"warm {self.model}")
 
+    async def tokenize(self, text, *, special):
+        return [len(text), special]
+
+    async def detokenize(self, ids):
+        return str(ids)
+
+    async def count_tokens(self, request):
+        if self.failed:
+            raise EngineUnavailable("The engine stopped.")
+        return len(request.messages)
+
     async def status(self):
         return EngineStatus("failed" if self.failed else "ready", self.model)
 
@@ -60,6 +72,9 @@ class Machine:
         self.now = 0.0
         self.threads = []
 
+    async def known(self, used):
+        return (ServedModel(used),)
+
     async def open(self, model, threads):
         self.threads.append(threads)
         if model == "missing":
@@ -84,7 +99,13 @@ async def make_host(machine):
 
     def make(idle_seconds=0.0):
         hosts.append(
-            ModelHost(machine.open, default="one", idle_seconds=idle_seconds, clock=lambda: machine.now)
+            ModelHost(
+                machine.open,
+                machine.known,
+                default="one",
+                idle_seconds=idle_seconds,
+                clock=lambda: machine.now,
+            )
         )
         return hosts[-1]
 
@@ -292,6 +313,25 @@ async def test_a_running_request_keeps_the_model(machine, make_host, monkeypatch
     stream = host.infill(REQUEST)
     await started(stream)
     assert armed == []
+
+
+async def test_text_without_generation(machine, make_host):
+    host = make_host()
+    assert await host.tokenize("abc", special=True, model="two") == [3, True]
+    assert await host.detokenize((1, 2)) == "[1, 2]"
+    chat = ChatRequest((ChatMessage("user", "hi"),))
+    assert await host.count_tokens(chat) == 1
+    assert [model.name for model in await host.models()] == ["two"]
+    machine.opened[0].failed = True
+    with pytest.raises(EngineUnavailable):
+        await host.count_tokens(chat)
+    assert await host.count_tokens(chat) == 1
+    assert len(machine.opened) == 2
+
+
+async def test_embeddings_are_refused_in_words(make_host):
+    with pytest.raises(RequestError, match="one makes no embeddings"):
+        await make_host().embed(["a"])
 
 
 async def test_closing_ends_what_waits(machine, make_host):

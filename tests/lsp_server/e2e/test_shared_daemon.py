@@ -38,7 +38,12 @@ class Editor:
                 "processId": os.getpid(),
                 "rootUri": None,
                 "capabilities": {},
-                "initializationOptions": {"model": str(model), "mode": "single", "suggestions": 1, **settings},
+                "initializationOptions": {
+                    "model": str(model),
+                    "mode": "single",
+                    "suggestions": 1,
+                    **settings,
+                },
             },
         )
         await self.client.notify("initialized", {})

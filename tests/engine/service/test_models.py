@@ -1,0 +1,64 @@
+"""Names of models, and real engines behind them."""
+
+import pytest
+
+from engine.client import models as catalogue
+from engine.errors import ModelFileError, RequestError
+from engine.service.host import ModelHost
+from engine.service.models import KnownModels, model_opener
+from engine.service.served import ServedModel
+from engine.types import ChatMessage, ChatRequest
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEARTH_HOME", str(tmp_path / "h"))
+    monkeypatch.delenv("HEARTH_MODEL_PATH", raising=False)
+
+
+async def test_the_known_are_those_on_this_machine_and_the_one_in_use(home, tiny_model):
+    now = 0.0
+    known = KnownModels(lambda: now)
+    assert await known("mine") == [ServedModel("mine")]
+    catalogue.add("mine", tiny_model("qwen2"))
+    assert await known("/a/model.gguf") == [ServedModel("/a/model.gguf", ("model",))]
+    now = known.SECONDS
+    assert await known("mine") == [ServedModel("mine")]
+    assert [model.name for model in await known("/a/model.gguf")] == ["mine", "/a/model.gguf"]
+
+
+@pytest.fixture
+async def host(home):
+    host = ModelHost(model_opener(512), KnownModels(), default="absent", idle_seconds=0)
+    yield host
+    await host.close()
+
+
+async def test_a_real_engine_by_its_path(host, tiny_model):
+    name = str(tiny_model("qwen2"))
+    await host.load(name, threads=1)
+    status = await host.status()
+    assert (status.state, status.threads, status.context_tokens) == ("ready", 1, 512)
+    ids = await host.tokenize("def the<|im_end|>")
+    assert await host.detokenize(ids) == "def the<|im_end|>"
+    special = await host.tokenize("def the<|im_end|>", special=True)
+    assert len(special) < len(ids)
+    assert await host.detokenize(special) == "def the"
+    chat = ChatRequest((ChatMessage("user", "hi"),))
+    assert await host.count_tokens(chat) > 2
+    for bad in (-1, 10**9):
+        with pytest.raises(RequestError, match="is no token"):
+            await host.detokenize([bad])
+
+
+async def test_a_name_that_is_not_there_is_told_by_the_catalogue(host):
+    with pytest.raises(ModelFileError, match="'absent'"):
+        await host.load()
+
+
+async def test_a_damaged_file_is_told(host, tmp_path):
+    path = tmp_path / "bad.gguf"
+    path.write_bytes(b"GGUF" + bytes(100))
+    with pytest.raises(ModelFileError, match=r"bad\.gguf"):
+        await host.load(str(path))
+    assert (await host.status()).state == "failed"
