@@ -51,9 +51,8 @@ def test_it_can_be_told_to_end_while_it_loads(daemon_home):
 
     async def scenario():
         asked = asyncio.create_task(words(daemon_home, "a"))
-        while (
-            json.loads(await daemon_home.ask("GET", STATE))["requests"]["waiting"] < 2
-        ):  # and the first load
+        # The load at the start waits too.
+        while json.loads(await daemon_home.ask("GET", STATE))["requests"]["waiting"] < 2:
             await asyncio.sleep(0)
         daemon.send_signal(signal.SIGTERM)
         return await asked

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.client import models as catalogue
-from engine.errors import ModelFileError, RequestError
+from engine.errors import EngineUnavailable, ModelFileError, RequestError
 from engine.service.host import ModelHost
 from engine.service.models import KnownModels, model_opener
 from engine.service.served import ServedModel
@@ -59,6 +59,6 @@ async def test_a_name_that_is_not_there_is_told_by_the_catalogue(host):
 async def test_a_damaged_file_is_told(host, tmp_path):
     path = tmp_path / "bad.gguf"
     path.write_bytes(b"GGUF" + bytes(100))
-    with pytest.raises(ModelFileError, match=r"bad\.gguf"):
+    with pytest.raises(EngineUnavailable, match=r"bad\.gguf"):
         await host.load(str(path))
     assert (await host.status()).state == "failed"
