@@ -1,7 +1,7 @@
 """HTTP/1.1 over a Unix socket, as little as the daemon's client needs: a connection for each request.
 
-A general client takes more than the millisecond that the service may cost a request (docs/service.md has
-the numbers), and closing the connection is how a request is cancelled, so there is nothing to pool.
+The service may cost a request a millisecond (bench/service_overhead.py measures it), which a general client
+takes by itself; and closing the connection is how a request is cancelled, so there is little to pool.
 """
 
 from __future__ import annotations
