@@ -9,11 +9,14 @@ from ctypes import c_bool, c_char_p, c_int32, c_void_p
 from functools import cache
 from pathlib import Path
 
+import gguf
 import platformdirs
 import pytest
 import tokenizers
 from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
+
+from engine.tokenizer.alphabet import BYTE_OF_CHARACTER as BYTE_OF_CHARACTER
 
 CORPUS = Path(__file__).parent / "corpus"
 MODELS = {
@@ -22,7 +25,7 @@ MODELS = {
     "smollm2-135m": "smollm2-135m-instruct-q4_1.gguf",
 }
 
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 1, 2, 3, 4, 5
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 # As in Qwen's files: control tokens, two tags of the text, and padding.
 QWEN_SPECIALS = {
     "<|endoftext|>": CONTROL,
@@ -124,6 +127,30 @@ class FileMetadata(DictMetadata):
         values = list(struct.unpack_from(layout, self._data, self._at))
         self._at += struct.calcsize(layout)
         return values
+
+
+def write_vocabulary(path, metadata):
+    """A GGUF file with a tokenizer and no weights."""
+    writer = gguf.GGUFWriter(path, "llama")
+    values = {key.removeprefix("tokenizer.ggml."): value for key, value in metadata.values.items()}
+    writer.add_tokenizer_model(values["model"])
+    if "pre" in values:
+        writer.add_tokenizer_pre(values["pre"])
+    writer.add_token_list(values["tokens"])
+    writer.add_token_types(values["token_type"])
+    if "merges" in values:
+        writer.add_token_merges([merge.decode() for merge in values["merges"]])
+    if "scores" in values:
+        writer.add_token_scores(values["scores"])
+    for key in ("bos_token_id", "eos_token_id"):
+        if key in values:
+            writer.add_uint32(f"tokenizer.ggml.{key}", values[key])
+    for key in ("add_bos_token", "add_space_prefix"):
+        if key in values:
+            writer.add_bool(f"tokenizer.ggml.{key}", values[key])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
 
 
 def model_path(name):
