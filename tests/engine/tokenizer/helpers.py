@@ -89,6 +89,36 @@ def toy_metadata(specials=QWEN_SPECIALS, pre="qwen2", **changes):
     )
 
 
+def toy_sentencepiece(specials=None, **changes):
+    """Metadata of a small SentencePiece vocabulary; specials: spelling -> type, after <unk>, <s> and </s>.
+
+    "q" and "é" occur in pieces without being pieces; runs of blanks all have one score, as in Llama's.
+    """
+    texts, merges = _toy_bpe()
+    spell = {character: bytes([byte]) for character, byte in BYTE_OF_CHARACTER.items()}
+    words = [
+        b"".join(map(spell.get, "".join(merge.split(" ")))).decode("utf-8", "ignore") for merge in merges
+    ]
+    letters = [chr(byte) for byte in range(33, 127) if byte != ord("q")] + ["\u2581", "日"]
+    pieces = dict.fromkeys(word.replace(" ", "\u2581") for word in words if word.strip() and "\n" not in word)
+    pieces = [*pieces, "qu", "que", "né", "日日", *letters]
+    runs = ["\u2581" * length for length in range(2, 17)]
+    special = {"<unk>": UNKNOWN, "<s>": CONTROL, "</s>": CONTROL} | (specials or {})
+    texts = [*special, *(f"<0x{byte:02X}>" for byte in range(256)), *runs, *dict.fromkeys(pieces)]
+    count = len(texts) - len(special) - 256
+    values = {
+        "model": "llama",
+        "tokens": [text.encode() for text in texts],
+        "token_type": [*special.values(), *[BYTE] * 256, *[NORMAL] * count],
+        "scores": [0.0] * (len(special) + 256)
+        + [-1e9] * len(runs)
+        + [-float(n) for n in range(count - len(runs))],
+    } | changes
+    return DictMetadata(
+        {f"tokenizer.ggml.{key}": value for key, value in values.items() if value is not None}
+    )
+
+
 class FileMetadata(DictMetadata):
     """A GGUF file's metadata, read fast: the gguf package takes ten seconds for Qwen's vocabulary."""
 

