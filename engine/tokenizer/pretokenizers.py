@@ -37,8 +37,8 @@ class WordRule:
     add_bos: bool = False
 
 
-# Published with the model; llama.cpp has an approximation that knows the case of ASCII letters only and
-# takes combining marks for symbols.
+# Tekken's words, as Mistral publishes them; llama.cpp has an approximation that knows the case of ASCII
+# letters only and takes combining marks for symbols.
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _BEFORE_WORD = r"[^\r\n\p{L}\p{N}]?"
 _CASED_WORDS = rf"{_BEFORE_WORD}{_UPPER}*{_LOWER}+|{_BEFORE_WORD}{_UPPER}+{_LOWER}*"
