@@ -14,9 +14,9 @@ MODELS = ("qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b", "smollm2-135m")
 OTHERS = (
     "baichuan", "codellama", "codestral", "deepseek-coder", "deepseek-llm", "starcoder", "tekken",
 )  # fmt: skip
-# Code points at which llama.cpp parts from the published words that Hearth has. Tekken: the digits of Unicode
-# 16, as the Unicode tables are of different years. DeepSeek: spaces, which llama.cpp hides from a range of CJK
-# characters that spans them.
+# Code points at which llama.cpp parts from the published words that Hearth has. Tekken: the digits of
+# Unicode 16, as the Unicode tables are of different years. DeepSeek: spaces, which llama.cpp hides from a
+# range of CJK characters that spans them.
 _DIGITS_16 = (0x10D40, 0x116D0, 0x116DA, 0x11BF0, 0x16130, 0x16D70, 0x1CCF0, 0x1E5F1)
 APART = {
     "tekken": dict.fromkeys(zero + digit for zero in _DIGITS_16 for digit in range(10)),
