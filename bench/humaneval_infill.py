@@ -203,7 +203,8 @@ def show(result: dict[str, Any]) -> None:
         print(f"{name:<48} {part['tasks']:>5} {cells[0]:>13} {cells[1]:>13}")
     print(f"passes only raw: {result['only_raw']}, only processed: {result['only_processed']}")
     for threshold, counts in result["confidence"].items():
-        print(f"below {threshold:>5}: {counts['held_back']:>4} held back, {counts['of_them_pass']:>4} would pass")
+        held, good = counts["held_back"], counts["of_them_pass"]
+        print(f"below {threshold:>5}: {held:>4} held back, {good:>4} of them would pass")
 
 
 def main() -> None:
