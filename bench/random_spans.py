@@ -1,8 +1,8 @@
 """Fresh holes for `bench.humaneval_infill`: python -m bench.random_spans --data HumanEval.jsonl.gz --out FILE
 
 The published infilling sets are small, and rules get mended by looking at what fails in them. This cuts one
-hole of random place and length into each solution of OpenAI's HumanEval (MIT): two places drawn uniformly from
-the solution, in characters. Another seed gives holes that no rule has seen.
+hole of random place and length into each solution of OpenAI's HumanEval (MIT): two places drawn uniformly
+from the solution, in characters. Another seed gives holes that no rule has seen.
 """
 
 from __future__ import annotations

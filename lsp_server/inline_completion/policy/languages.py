@@ -12,7 +12,7 @@ class Language:
     quotes: string delimiters, longest first; those in multiline may span lines.
     block_openers: line ends after which a new block is expected.
     block_keywords: words that begin a line whose block opener counts; () for no such rule.
-    definitions: how lines begin that define a function or a class, where indentation alone ends the one before.
+    definitions: how lines begin that define a function or class, where only indentation ends the one before.
     rust_quotes: `'` starts a character only as in 'x', else it is a lifetime.
     regexes: a `/` where a value is expected begins a regular expression.
     prose: text for people, where apostrophes and brackets carry no structure.
