@@ -1,8 +1,9 @@
 """Fresh holes for `bench.humaneval_infill`: python -m bench.random_spans --data HumanEval.jsonl.gz --out FILE
 
 The published infilling sets are small, and rules get mended by looking at what fails in them. This cuts one
-hole of random place and length into each solution of OpenAI's HumanEval (MIT): two places drawn uniformly
-from the solution, in characters. Another seed gives holes that no rule has seen.
+hole into each solution of OpenAI's HumanEval (MIT): from a place drawn uniformly, in characters, to the end
+of a line drawn uniformly from there on, as when somebody deletes the rest and has it completed. Another
+seed gives holes that no rule has seen.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from typing import Any
 def cut(task: dict[str, Any], draw: random.Random) -> dict[str, Any]:
     """One HumanEval row as a row of the infilling sets."""
     solution = task["canonical_solution"]
-    begin, end = sorted(draw.sample(range(len(solution) + 1), 2))
+    body = solution.rstrip()
+    begin = draw.randrange(len(body))
+    ends = [place for place in range(begin + 1, len(solution)) if solution[place] == "\n"]
+    end = draw.choice([place for place in ends if place <= len(body)] or [len(body)])
     return task | {
         "task_id": f"RandomSpan/{task['task_id']}",
         "prompt": task["prompt"] + solution[:begin],
