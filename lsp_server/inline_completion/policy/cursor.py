@@ -66,6 +66,11 @@ class Cursor:
         return match.group() if match else ""
 
     @property
+    def before_line(self) -> bool:
+        """Whether the cursor stands before a whole, indented line: only whole lines fit there."""
+        return not self.line_prefix and bool(leading(self.line_suffix)) and bool(self.line_suffix.strip())
+
+    @property
     def base_indent(self) -> str:
         return leading(self.line_prefix)
 
