@@ -80,8 +80,8 @@ class Tokenizer:
     @classmethod
     def from_gguf(cls, metadata: GgufMetadata) -> Tokenizer:
         """Raises ModelFileError when the file's tokenizer is damaged or of a kind that Hearth lacks."""
-        # Nothing is cached on disk: for Qwen2.5's vocabulary this takes 0.4 s of a Xeon core in all, the library's
-        # reader of its own files 0.55 s.
+        # Nothing is cached on disk: for Qwen2.5's vocabulary all this takes 0.4 s of a Xeon core, the
+        # library's reader of its own files 0.55 s.
         # The collector would walk half a million fresh tuples and strings, several times over.
         collecting = gc.isenabled()
         gc.disable()
