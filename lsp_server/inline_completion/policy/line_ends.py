@@ -6,6 +6,10 @@ mapping: they are the cursor's own offset plus or minus characters of the line.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from lsp_server.inline_completion.policy.values import Question
+
 # Characters kept on each side; the engine clips further, by tokens, to the budget it can afford.
 PREFIX_LIMIT = 24_000
 SUFFIX_LIMIT = 8_000
@@ -55,3 +59,39 @@ def clip_suffix(text: str, offset: int) -> str:
     kept = kept[:SUFFIX_LIMIT]
     line_end = kept.rfind("\n") + 1
     return kept[:line_end] or kept
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the model sees of a document: the text before and after a place, clipped far away, LF.
+
+    position: LF characters from the start of the document to the place.
+    """
+
+    position: int
+    prefix: str
+    suffix: str
+
+
+def surroundings(question: Question) -> Surroundings:
+    """Of the question's cursor, or, with a selected entry, of that entry's end."""
+    start = end = question.offset
+    chosen = ""
+    if question.selected is not None:
+        start, end, chosen = question.selected.start, question.selected.end, question.selected.text
+    return Surroundings(
+        position=lf_offset(question.text, start) + len(chosen),
+        prefix=clip_prefix(question.text, start) + chosen,
+        suffix=clip_suffix(question.text, end),
+    )
+
+
+def typed_between(before: Surroundings, after: Surroundings) -> str | None:
+    """What was typed at the place, which is now behind it; None after any other change in sight."""
+    grown = after.position - before.position
+    if grown < 0 or after.suffix != before.suffix or grown > len(after.prefix):
+        return None
+    old, typed = after.prefix[: len(after.prefix) - grown], after.prefix[len(after.prefix) - grown :]
+    # The windows may begin at different places.
+    same = old.endswith(before.prefix) if len(old) > len(before.prefix) else before.prefix.endswith(old)
+    return typed if same else None

@@ -321,7 +321,7 @@ async def test_memory_is_bounded(ask, scripted):
     for number in range(300):
         await policy.answer(ask(f"x{number} = ¦\n", uri=f"file:///{number}"))
     assert len(policy._cache) == 64
-    assert len(policy._offered) == len(policy._latest) == 128
+    assert len(policy._offers) == len(policy._latest) == 128
 
 
 async def test_outcomes_are_counted_once(ask, scripted):
