@@ -57,9 +57,12 @@ def handle(server: HearthServer, params: InlineCompletionParams) -> Result | asy
         return nothing()
     server.status.document(Status())
     invoked = params.context.trigger_kind is lsp.InlineCompletionTriggerKind.Invoked
-    if server.engine.policy is None and not invoked:
+    if server.engine.error is not None:
         explanation.settle("nothing", server.engine_state_in_words())
         return nothing()
+    if server.engine.policy is None:
+        # Editors ask at a key, not when the model is there: so the newest question waits for it.
+        explanation.reason = server.engine_state_in_words()
     place = Place.at(snapshot, position, server.documents.encoding)
     server.cursors[uri] = place.cursor
     question = place.question(
