@@ -35,18 +35,19 @@ def lf_offset(text: str, offset: int) -> int:
     return offset - text.count("\r\n", 0, offset)
 
 
-def clip_prefix(text: str, offset: int) -> str:
+def clip_prefix(text: str, offset: int, skipped: int = 0) -> str:
     """Up to PREFIX_LIMIT characters before offset, from a line's start where there is one, as LF.
 
-    The start depends on LF offsets, so that CRLF and LF twins of a file are cut at the same place.
+    skipped: LF characters of the document before text. The start depends on LF offsets, so that CRLF and LF
+    twins of a file are cut at the same place.
     """
-    length = lf_offset(text, offset)
+    length = skipped + lf_offset(text, offset)
     if length <= PREFIX_LIMIT:
         return to_lf(text[:offset])
-    skipped = -(-(length - PREFIX_LIMIT) // PREFIX_STEP) * PREFIX_STEP
+    start = -(-(length - PREFIX_LIMIT) // PREFIX_STEP) * PREFIX_STEP
     # At most every second character is the CR of a CRLF.
     tail = to_lf(text[max(0, offset - 2 * PREFIX_LIMIT - 1) : offset])
-    kept = tail[-(length - skipped) :]
+    kept = tail[-(length - start) :]
     line_start = kept.find("\n") + 1
     return kept[line_start:]
 
@@ -80,8 +81,8 @@ def surroundings(question: Question) -> Surroundings:
     if question.selected is not None:
         start, end, chosen = question.selected.start, question.selected.end, question.selected.text
     return Surroundings(
-        position=lf_offset(question.text, start) + len(chosen),
-        prefix=clip_prefix(question.text, start) + chosen,
+        position=question.skipped + lf_offset(question.text, start) + len(chosen),
+        prefix=clip_prefix(question.text, start, question.skipped) + chosen,
         suffix=clip_suffix(question.text, end),
     )
 
