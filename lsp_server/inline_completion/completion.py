@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -46,6 +47,8 @@ class Completion:
         self._server = server
         self._request = request
         self._policy: Policy | None = None  # the one that is making an answer
+        self._came = time.perf_counter()
+        self._waited_s = 0.0
 
     async def run(self) -> Reply:
         """What gives items, [] or None; never an error for an expected failure."""
@@ -54,6 +57,7 @@ class Completion:
             await asyncio.sleep(server.settings.debounceMs / 1000)
         try:
             policy = self._policy = await server.engine.wait_ready()
+            self._waited_s = time.perf_counter() - self._came
             with server.status.busy():
                 answer = await policy.answer(self._request.question)
         except HearthError as error:
@@ -75,7 +79,7 @@ class Completion:
         except Exception as error:  # noqa: BLE001 - its own run will tell the editor
             log.error("following failed: %s", describe(error))
             return False
-        self._request = newer._request
+        self._request, self._waited_s = newer._request, 0.0
         return True
 
     def _failed(self, kind: Kind, words: str) -> Result:
@@ -85,7 +89,7 @@ class Completion:
 
     def _fitted(self, answer: Answer) -> Result:
         place, explanation = self._request.place, self._request.explanation
-        explanation.trace = answer.trace
+        explanation.trace = {"waited_s": round(self._waited_s, 4), **answer.trace}
         now = self._server.documents.get(place.snapshot.uri)
         if now is None or place.typed_since(now) is None:
             explanation.settle("stale", "The document changed in another way while the answer was made.")

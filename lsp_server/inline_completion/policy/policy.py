@@ -13,7 +13,7 @@ from engine.types import InfillRequest, Priority
 from lsp_server.inline_completion.policy import silence
 from lsp_server.inline_completion.policy.cache import Hit, Key, SuggestionCache
 from lsp_server.inline_completion.policy.cursor import Cursor, read_cursor
-from lsp_server.inline_completion.policy.declined import Declined
+from lsp_server.inline_completion.policy.undone import Undone
 from lsp_server.inline_completion.policy.following import Following
 from lsp_server.inline_completion.policy.infill import infill_request
 from lsp_server.inline_completion.policy.latest import Latest
@@ -27,7 +27,7 @@ from lsp_server.inline_completion.policy.utf16 import code_points
 from lsp_server.inline_completion.policy.values import Answer, Question, Suggestion
 
 _UNFIT = "The suggestion does not fit the entry chosen in the completion list."
-_TURNED_DOWN = "The same suggestion was just turned down here."
+_UNDONE = "The same suggestion was just taken here, and undone."
 # Sampled alternatives are often alike: so many more draws than wanted items are tried.
 _EXTRA_DRAWS = 2
 
@@ -38,7 +38,7 @@ class CompletionPolicy:
     def __init__(self, engine: EngineClient) -> None:
         self._engine = engine
         self._cache = SuggestionCache()
-        self._declined = Declined()
+        self._undone = Undone()
         self._offers = Offers()
         self._latest: Latest[Cursor] = Latest()
         self._following = Following()
@@ -86,7 +86,7 @@ class CompletionPolicy:
         if offer is None:
             return
         self._offers.outcomes["accepted"] += 1
-        self._declined.remember(offer.uri, offer.cursor, offer.text)
+        self._undone.remember(offer.uri, offer.cursor, offer.text)
         request = replace(
             offer.request,
             prefix=offer.request.prefix + offer.text,
@@ -110,17 +110,10 @@ class CompletionPolicy:
         else:
             self._offers.outcomes["partially accepted"] += 1
 
-    def rejected(self, suggestion_id: str) -> None:
-        """The user turned it down: it is not offered again unasked."""
-        offer = self._offers.settle(suggestion_id)
-        if offer is not None:
-            self._offers.outcomes["rejected"] += 1
-            self._declined.remember(offer.uri, offer.cursor, offer.text)
-
     def forget(self, uri: str) -> None:
         """The document was closed, renamed or deleted: nothing about it is kept."""
         self._cache.forget(uri)
-        self._declined.forget(uri)
+        self._undone.forget(uri)
         self._latest.pop(uri)
         self._offers.forget(uri)
 
@@ -175,8 +168,8 @@ class CompletionPolicy:
         request = infill_request(question, cursor, look.mode)
         suggestions = []
         for hit in look.hits:
-            if not question.invoked and self._declined.holds(question.uri, cursor, hit.text):
-                return Answer((), _TURNED_DOWN, look.trace)
+            if not question.invoked and self._undone.holds(question.uri, cursor, hit.text):
+                return Answer((), _UNDONE, look.trace)
             suggestion = self._offers.make(question, cursor, hit.text, hit.covers, request)
             if suggestion is not None:
                 suggestions.append(suggestion)
@@ -227,8 +220,8 @@ class CompletionPolicy:
         refused = silence.worthless(shaped.text, cursor)
         if refused is None and not question.invoked:
             refused = silence.unsure(generated.mean_logprob)
-            if refused is None and self._declined.holds(question.uri, cursor, shaped.text):
-                refused = _TURNED_DOWN
+            if refused is None and self._undone.holds(question.uri, cursor, shaped.text):
+                refused = _UNDONE
         if refused is not None:
             return None, refused
         request = infill_request(question, cursor, look.mode)

@@ -1,4 +1,8 @@
-"""What the user has just turned down, or taken and undone: not to be offered again unasked."""
+"""What the user has taken and undone: not to be offered again unasked.
+
+Nothing else tells truly of a suggestion that is not wanted. Typing another text than the one shown is as often
+a slip of the finger; and what Escape hides is not told, nor is a request at the same place a sign of it.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +13,29 @@ from lsp_server.inline_completion.policy.cursor import Cursor
 _CAPACITY = 64
 
 
-class Declined:
-    """The latest suggestions that were settled, known by their whole text and the line above them.
+class Undone:
+    """The latest suggestions that were taken, known by their whole text and the line above them.
 
-    An accepted one belongs here too: its place can only be asked about again when it was undone.
+    Their place can only be asked about again when they were undone.
     """
 
     def __init__(self) -> None:
-        self._settled: deque[tuple[str, str, str]] = deque(maxlen=_CAPACITY)
+        self._taken: deque[tuple[str, str, str]] = deque(maxlen=_CAPACITY)
 
     def remember(self, uri: str, cursor: Cursor, text: str) -> None:
-        self._settled.append(_key(uri, cursor, text))
+        """A suggestion was taken."""
+        self._taken.append(_key(uri, cursor, text))
 
     def holds(self, uri: str, cursor: Cursor, text: str) -> bool:
-        return _key(uri, cursor, text) in self._settled
+        """Whether this one was taken, and so undone."""
+        return _key(uri, cursor, text) in self._taken
 
     def forget(self, uri: str) -> None:
-        for key in [key for key in self._settled if key[0] == uri]:
-            self._settled.remove(key)
+        """Drop a document's suggestions."""
+        for key in [key for key in self._taken if key[0] == uri]:
+            self._taken.remove(key)
 
 
 def _key(uri: str, cursor: Cursor, text: str) -> tuple[str, str, str]:
-    # Typing along a declined suggestion moves text from it into the line, which leaves the sum as it was.
+    # Typing along such a suggestion moves text from it into the line, which leaves the sum as it was.
     return uri, cursor.line_above, (cursor.line_prefix + text).rstrip()
