@@ -13,7 +13,6 @@ from engine.types import InfillRequest, Priority
 from lsp_server.inline_completion.policy import silence
 from lsp_server.inline_completion.policy.cache import Hit, Key, SuggestionCache
 from lsp_server.inline_completion.policy.cursor import Cursor, read_cursor
-from lsp_server.inline_completion.policy.undone import Undone
 from lsp_server.inline_completion.policy.following import Following
 from lsp_server.inline_completion.policy.infill import infill_request
 from lsp_server.inline_completion.policy.latest import Latest
@@ -23,6 +22,7 @@ from lsp_server.inline_completion.policy.offers import Offers
 from lsp_server.inline_completion.policy.place import invalid
 from lsp_server.inline_completion.policy.shape import Shaped, shape
 from lsp_server.inline_completion.policy.stream import Generated, Generation
+from lsp_server.inline_completion.policy.undone import Undone
 from lsp_server.inline_completion.policy.utf16 import code_points
 from lsp_server.inline_completion.policy.values import Answer, Question, Suggestion
 
