@@ -1,7 +1,7 @@
 """What the user has taken and undone: not to be offered again unasked.
 
 Nothing else tells truly of a suggestion that is not wanted. Typing another text than the one shown is as
-often a slip of the finger; what Escape hides is not told, and to ask again at the same place is no sign of it.
+often a slip of the finger; what Escape hides is not told; to ask again at the same place is no sign of it.
 """
 
 from __future__ import annotations

@@ -305,6 +305,23 @@ async def test_a_cursor_outside_the_text_gives_nothing(scripted, offset):
     assert engine.requests == []
 
 
+@pytest.mark.parametrize(
+    ("document", "language_id", "model"),
+    [
+        ("f(*args, *¦)\n", "python", "*kwargs)"),
+        ("y = x *¦\n", "python", "* 2"),
+        ("    xs.retain(|x| *¦)\n", "rust", "*x > 2)"),
+        ("i +¦\n", "typescript", "+;"),
+    ],
+)
+async def test_an_operator_that_may_stand_twice_is_not_taken_for_a_repetition(
+    ask, scripted, apply, document, language_id, model
+):
+    question = ask(document, language_id)
+    (item,) = (await CompletionPolicy(scripted(model)).answer(question)).suggestions
+    assert apply(question, item).startswith(document.partition("¦")[0] + model[0])
+
+
 async def test_the_trace_tells_the_story(ask, scripted):
     engine = scripted("a + b\n\n\ndef sub", finish=FinishReason.LENGTH)
     answer = await CompletionPolicy(engine).answer(ask("def add(a, b):\n    ¦\n"))
