@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 from lsprotocol import types as lsp
 
 from engine.errors import HearthError
+from lsp_server.inline_completion.eligibility import why_excluded
 from lsp_server.inline_completion.explanation import Explanation
+from lsp_server.inline_completion.params import FormattingExtras
 from lsp_server.inline_completion.policy import Answer, Question
 from lsp_server.inline_completion.question import Place
+from lsp_server.settings import Settings
 from lsp_server.status import Kind, Status
 from lsp_server.transport.logs import describe
 
@@ -33,11 +36,27 @@ _FAULT = "The completion failed because of a fault inside Hearth; its log file h
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request of the editor: where, what it asks the policy, and the account that is kept of it."""
+    """One request of the editor: where and how it asks, and the account that is kept of it.
+
+    path: the document's, relative to the workspace, or "".
+    """
 
     place: Place
-    question: Question
+    path: str
+    invoked: bool
+    selected: lsp.SelectedCompletionInfo | None
+    formatting: FormattingExtras | None
     explanation: Explanation
+
+    def excluded(self, settings: Settings) -> str:
+        """Why the settings keep the document out; "" when they do not."""
+        return why_excluded(self.place.snapshot, self.path, settings)
+
+    def question(self, settings: Settings) -> Question:
+        """What the policy is asked."""
+        return self.place.question(
+            settings, self.path, invoked=self.invoked, selected=self.selected, formatting=self.formatting
+        )
 
 
 class Completion:
@@ -53,13 +72,16 @@ class Completion:
     async def run(self) -> Reply:
         """What gives items, [] or None; never an error for an expected failure."""
         server = self._server
-        if not self._request.question.invoked and server.settings.debounceMs:
+        if not self._request.invoked and server.settings.debounceMs:
             await asyncio.sleep(server.settings.debounceMs / 1000)
         try:
             policy = self._policy = await server.engine.wait_ready()
             self._waited_s = time.perf_counter() - self._came
+            # The settings may have come with the model.
+            if excluded := self._request.excluded(server.settings):
+                return partial(self._excluded, excluded)
             with server.status.busy():
-                answer = await policy.answer(self._request.question)
+                answer = await policy.answer(self._request.question(server.settings))
         except HearthError as error:
             log.warning("no completion: %s", error)
             return partial(self._failed, "Warning", str(error))
@@ -74,7 +96,7 @@ class Completion:
         if policy is None or policy is not self._server.engine.policy:
             return False
         try:
-            if not policy.follow(newer._request.question):
+            if not policy.follow(newer._request.question(self._server.settings)):
                 return False
         except Exception as error:  # noqa: BLE001 - its own run will tell the editor
             log.error("following failed: %s", describe(error))
@@ -87,6 +109,11 @@ class Completion:
         self._server.status.document(Status(kind=kind, message=words, command="hearth.status"))
         return nothing()
 
+    def _excluded(self, words: str) -> Result:
+        self._request.explanation.settle("nothing", words)
+        self._server.status.document(Status(kind="Inactive", message=words))
+        return nothing()
+
     def _fitted(self, answer: Answer) -> Result:
         place, explanation = self._request.place, self._request.explanation
         explanation.trace = {"waited_s": round(self._waited_s, 4), **answer.trace}
@@ -94,7 +121,7 @@ class Completion:
         if now is None or place.typed_since(now) is None:
             explanation.settle("stale", "The document changed in another way while the answer was made.")
             return None
-        most = self._server.settings.suggestions if self._request.question.invoked else 1
+        most = self._server.settings.suggestions if self._request.invoked else 1
         items = [item for one in answer.suggestions[:most] if (item := place.item(one, now)) is not None]
         if items:
             explanation.settle("shown", answer.reason, suggestions=len(items))

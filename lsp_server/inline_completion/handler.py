@@ -65,14 +65,15 @@ def handle(server: HearthServer, params: InlineCompletionParams) -> Result | asy
         explanation.reason = server.engine_state_in_words()
     place = Place.at(snapshot, position, server.documents.encoding)
     server.cursors[uri] = place.cursor
-    question = place.question(
-        server.settings,
+    request = Request(
+        place,
         path,
-        invoked=invoked,
-        selected=params.context.selected_completion_info,
-        formatting=params.formatting_options,
+        invoked,
+        params.context.selected_completion_info,
+        params.formatting_options,
+        explanation,
     )
-    answer = server.dispatcher.submit(uri, Completion(server, Request(place, question, explanation)))
+    answer = server.dispatcher.submit(uri, Completion(server, request))
     answer.add_done_callback(partial(_note_cancelled, explanation))
     return answer
 

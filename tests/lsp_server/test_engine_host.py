@@ -122,7 +122,11 @@ async def test_a_request_that_nobody_wants_any_more_does_not_wait(loading, loade
     assert session.policy.questions == []
 
 
-async def test_a_request_waits_also_while_the_settings_are_on_their_way(make_session, loader):
+@pytest.mark.parametrize(
+    ("settings", "items"),
+    [(None, 1), ({"mode": "single"}, 1), ({"enabled": False}, 0), ({"exclude": ["*"]}, 0)],
+)
+async def test_a_request_waits_also_for_the_settings_and_goes_by_them(make_session, loader, settings, items):
     session = make_session(loader)
     await session.initialize({"workspace": {"configuration": True}})
     session.notify("initialized", {})
@@ -132,10 +136,13 @@ async def test_a_request_waits_also_while_the_settings_are_on_their_way(make_ses
         lambda: [m for m in session.sent if m.get("method") == "workspace/configuration"]
     )
     assert (loader.loads, session.responses(message_id)) == ([], [])
-    session.reply(asked[0], [None])
+    session.reply(asked[0], [settings])
     await session.until(lambda: loader.loads)
     loader.loads[0][1].set_result(Engine())
-    assert (await session.response(message_id))["result"]["items"]
+    assert len((await session.response(message_id))["result"]["items"]) == items
+    modes = [question.mode for question in session.policy.questions]
+    assert modes == [(settings or {}).get("mode", "auto")] * items
+    assert last_status(session)["kind"] == ("Normal" if items else "Inactive")
 
 
 async def test_a_request_outlasts_a_load_that_is_overtaken(loading, loader):
