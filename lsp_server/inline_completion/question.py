@@ -51,15 +51,17 @@ class Place:
     ) -> Question:
         """The policy's view: the text near the cursor, without byte order mark and half characters."""
         buffer, origin = self.snapshot.buffer, self._origin()
+        bom = _bom_length(buffer)
         chosen = None
         if selected is not None:
-            start, end = span_of(buffer, selected.range, self.encoding)
-            chosen = Selected(max(start - origin, 0), max(end - origin, 0), selected.text)
+            # What lies out of sight becomes an offset out of bounds, which the policy refuses.
+            start, end = (max(at, bom) - origin for at in span_of(buffer, selected.range, self.encoding))
+            chosen = Selected(start, end, selected.text)
         near = buffer.slice(origin, self.cursor + SIGHT_AFTER)
         return Question(
             text=_LONE_SURROGATE.sub("\ufffd", near),
             offset=self.cursor - origin,
-            skipped=buffer.lf_length(origin) - _bom_length(buffer),
+            skipped=buffer.lf_length(origin) - bom,
             language_id=self.snapshot.language_id,
             uri=self.snapshot.uri,
             path=path,

@@ -12,7 +12,13 @@ from lsp_server.documents import text_buffer
 from lsp_server.documents.encoding import PositionEncoding
 from lsp_server.documents.store import Documents
 from lsp_server.inline_completion import question as question_module
-from lsp_server.inline_completion.policy import SIGHT_AFTER, SIGHT_BEFORE, Question, line_ends
+from lsp_server.inline_completion.policy import (
+    SIGHT_AFTER,
+    SIGHT_BEFORE,
+    CompletionPolicy,
+    Question,
+    line_ends,
+)
 from lsp_server.inline_completion.question import Place
 from lsp_server.settings import Settings
 
@@ -63,6 +69,28 @@ async def test_a_key_looks_at_the_text_near_the_cursor_only(session, looked_at, 
     assert item["range"]["end"] == {"line": middle, "character": 4}
     assert len(policy.questions[1].text) <= SIGHT_BEFORE + SIGHT_AFTER
     assert sum(looked_at) < 6 * (SIGHT_BEFORE + SIGHT_AFTER)
+
+
+@pytest.mark.parametrize(("start", "items"), [(SIGHT_BEFORE + 9, 1), (2, 0)])
+async def test_an_entry_of_the_completion_list_out_of_sight_is_not_taken_for_another(
+    session_type, stepped, start, items
+):
+    async def load(_):
+        return engine
+
+    engine = stepped("(xs)\n")
+    session = session_type(load, CompletionPolicy)
+    await session.start()
+    cursor = SIGHT_BEFORE + 12
+    uri = session.open("y" * cursor)
+    word = {"start": {"line": 0, "character": start}, "end": {"line": 0, "character": cursor}}
+    context = {"triggerKind": 2, "selectedCompletionInfo": {"range": word, "text": "yyyyyy"}}
+    message_id = session.complete(uri, 0, cursor, context=context)
+    await session.until(lambda: engine.runs or session.responses(message_id))
+    engine.allow(9)
+    found = (await session.response(message_id))["result"]["items"]
+    assert [item["range"] for item in found] == [word] * items
+    await session.server.close()
 
 
 PIECES = ["\r\n", "\r\n", "\r", "\n", "a", "bcd ", "\U0001f600"]
