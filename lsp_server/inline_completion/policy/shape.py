@@ -61,17 +61,14 @@ def shape(raw: str, cursor: Cursor, mode: Mode, *, cut: Cut | None, truncated: b
         step(again.rule, lambda value: value[: again.keep])
     step("repeats the text below", lambda value: trim_overlap(value, cursor))
     step("trailing blanks", lambda value: _trim_end(value, cursor))
-    step("whole lines", lambda value: _whole_lines(value, cursor))
+    if mode is Mode.MULTI and cursor.before_line:
+        step("whole lines", lambda value: f"{value.rstrip()}\n" if value.strip() else value)
     return Shaped(text, covered(text, cursor), tuple(steps))
 
 
 def _base_indent(text: str, cursor: Cursor) -> str:
     """The indentation of the suggestion's first line, as it will stand in the document."""
     return cursor.base_indent if cursor.line_prefix.strip() else cursor.base_indent + leading(text)
-
-
-def _whole_lines(text: str, cursor: Cursor) -> str:
-    return f"{text.rstrip()}\n" if cursor.before_line and text.strip() else text
 
 
 def _trim_end(text: str, cursor: Cursor) -> str:
