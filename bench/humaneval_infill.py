@@ -28,8 +28,11 @@ from engine.client import EngineClient, models, open_in_process
 from engine.prompts.families import FimOrder
 from engine.types import EngineStatus, InfillRequest, TextDelta
 from lsp_server.inline_completion.policy import CompletionPolicy, Question
+from lsp_server.inline_completion.policy.silence import MIN_MEAN_LOGPROB
 
 VARIANTS = ("raw", "processed")
+# Mean log-probabilities a token below which a suggestion could be held back; the policy's own is among them.
+THRESHOLDS = (-0.1, -0.2, -0.3, -0.5, -0.8, MIN_MEAN_LOGPROB, -2.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,7 @@ async def fill_processed(engine: FixedBudget, task: Task, max_tokens: int) -> di
     trace = answer.trace
     result: dict[str, Any] = {"reason": answer.reason, "mode": trace.get("mode"), "text": "", "covered": ""}
     for sample in trace.get("samples", [])[:1]:
-        result |= {"cut": sample["cut"], "steps": sample["steps"], "raw": sample["raw"]}
+        result |= {key: sample[key] for key in ("cut", "steps", "raw", "mean_logprob")}
     before, after = task.prefix, task.suffix
     if answer.suggestions:
         chosen = answer.suggestions[0]
@@ -181,17 +184,27 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "only_raw": verdicts[True, False],
         "only_processed": verdicts[False, True],
         "kinds": {kind: passes([row for row in rows if row["kind"] == kind]) for kind in kinds},
+        "confidence": {str(threshold): held_back(rows, threshold) for threshold in THRESHOLDS},
         "lost": [row["task"] for row in rows if row["raw"]["passed"] and not row["processed"]["passed"]],
     }
 
 
+def held_back(rows: list[dict[str, Any]], threshold: float) -> dict[str, Any]:
+    """What a threshold on the model's confidence would hold back: how many, and how many of them pass."""
+    below = [row["processed"] for row in rows if row["processed"].get("mean_logprob", 0.0) < threshold]
+    return {"held_back": len(below), "of_them_pass": sum(one["passed"] for one in below)}
+
+
 def show(result: dict[str, Any]) -> None:
-    """The table."""
+    """The tables."""
     print(f"{'holes':<48} {'tasks':>5} {'raw':>13} {'processed':>13}")
     for name, part in [*result["kinds"].items(), ("all", result)]:
         cells = [f"{part[one]:>4} ({part[one] / max(1, part['tasks']):.1%})" for one in VARIANTS]
         print(f"{name:<48} {part['tasks']:>5} {cells[0]:>13} {cells[1]:>13}")
     print(f"passes only raw: {result['only_raw']}, only processed: {result['only_processed']}")
+    for threshold, counts in result["confidence"].items():
+        held, good = counts["held_back"], counts["of_them_pass"]
+        print(f"below {threshold:>5}: {held:>4} held back, {good:>4} of them would pass")
 
 
 def main() -> None:

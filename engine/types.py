@@ -232,7 +232,9 @@ class TextDelta:
 
     logprob: summed natural-log probability of the tokens in this piece under the target (before temperature).
     tokens: how many tokens this piece accounts for (0 is possible while a character is incomplete).
-    finish, timing: set on the last piece of a stream, None before.
+    finish: set on the last piece of a stream, None before.
+    timing: set on the first piece, so that queue and prefill are known also of a stream that is closed early,
+        and on the last; None between.
     logprobs: the piece's tokens one by one, where the request asked for them.
     """
 

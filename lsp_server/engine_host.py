@@ -22,6 +22,7 @@ class Policy(Protocol):
     """What the server asks of a completion policy; `inline_completion.policy.CompletionPolicy` is one."""
 
     async def answer(self, question: Question) -> Answer: ...
+    def follow(self, question: Question, /) -> bool: ...
     async def warm(self, question: Question) -> None: ...
     def shown(self, suggestion_id: str, /) -> None: ...
     def accepted(self, suggestion_id: str, /) -> None: ...
@@ -57,32 +58,38 @@ class EngineHost:
         self._on_ready = on_ready
         self._on_failed = on_failed
         self._loading: asyncio.Task[None] | None = None
-        self._closed = False
+        self._ended = asyncio.Event()  # the newest load has ended, well or badly
         self.engine: EngineClient | None = None
         self.policy: Policy | None = None
         self.error: HearthError | None = None
 
     def load(self, settings: Settings) -> None:
         """Load the engine that the settings name, in the background; one already there is closed first."""
+        self._ended.clear()
         before, self._loading = self._loading, asyncio.create_task(self._load(settings, self._loading))
         if before is not None:
             before.cancel()
 
     async def wait_ready(self) -> Policy:
-        """The policy, once loaded. Raises the HearthError for which loading failed, or EngineUnavailable."""
-        while self._loading is not None and not self._loading.done():
-            await asyncio.wait({self._loading})
-        if self.policy is None:
-            raise self.error or EngineUnavailable("The model is not loaded.")
-        return self.policy
+        """The policy, once loaded, also when no load has begun yet: the settings are then on their way.
+
+        Raises the HearthError for which loading failed, or EngineUnavailable.
+        """
+        while True:
+            await self._ended.wait()
+            if not self._ended.is_set():
+                continue  # a newer load has begun
+            if self.policy is None:
+                raise self.error or EngineUnavailable("The model is not loaded.")
+            return self.policy
 
     async def close(self) -> None:
         """Stop loading, or close the engine."""
-        self._closed = True
         if self._loading is not None:
             self._loading.cancel()
             await asyncio.wait({self._loading})
         await self._drop()
+        self._ended.set()
 
     async def _load(self, settings: Settings, before: asyncio.Task[None] | None) -> None:
         if before is not None:
@@ -95,21 +102,25 @@ class EngineHost:
             self.policy = self._policy_factory(self.engine)
         except HearthError as error:
             log.error("the engine did not load: %s", error)
-            self._fail(error)
+            self._end(error)
         except Exception as error:  # noqa: BLE001 - a fault of the engine must not end the server
             log.error("the engine did not load: %s", describe(error))
-            self._fail(
+            self._end(
                 EngineUnavailable(
                     "The model could not be loaded because of a fault inside Hearth.",
                     action="The log file has the details; `hearth.status` names it.",
                 )
             )
         else:
-            self._on_ready()
+            self._end(None)
 
-    def _fail(self, error: HearthError) -> None:
+    def _end(self, error: HearthError | None) -> None:
         self.error = error
-        self._on_failed(error)
+        self._ended.set()
+        if error is None:
+            self._on_ready()
+        else:
+            self._on_failed(error)
 
     async def _drop(self) -> None:
         engine, self.engine, self.policy, self.error = self.engine, None, None, None

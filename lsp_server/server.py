@@ -16,6 +16,7 @@ from engine.errors import HearthError
 from lsp_server.documents.store import Documents
 from lsp_server.documents.workspace import Workspace
 from lsp_server.engine_host import EngineFactory, EngineHost, PolicyFactory
+from lsp_server.inline_completion.completion import Reply
 from lsp_server.inline_completion.dispatcher import Dispatcher
 from lsp_server.inline_completion.explanation import Explanations
 from lsp_server.notices import NOTICES
@@ -58,7 +59,7 @@ class HearthServer(JsonRPCServer):
         self.workspace = Workspace()
         self.initialization_options: object = None
         self.settings = Settings()
-        self.dispatcher: Dispatcher[lsp.InlineCompletionList | None] = Dispatcher()
+        self.dispatcher: Dispatcher[Reply] = Dispatcher()
         self.explanations = Explanations()
         self.cursors: dict[str, int] = {}  # by URI: where the user last worked, in code points
         self.focused: str | None = None

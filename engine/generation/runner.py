@@ -208,7 +208,8 @@ class Runner:
             sequence.emit(self._delta(sequence, drawn.text))
 
     def _delta(self, sequence: Sequence, text: str, finish: FinishReason | None = None) -> TextDelta:
-        timing = sequence.timing(self._clock()) if finish is not None else None
+        first = sequence.unsent_tokens == sequence.generated
+        timing = sequence.timing(self._clock()) if first or finish is not None else None
         delta = TextDelta(text, sequence.unsent_tokens, sequence.unsent_logprob, finish, timing)
         sequence.unsent_tokens, sequence.unsent_logprob = 0, 0.0
         return delta

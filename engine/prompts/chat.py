@@ -82,7 +82,8 @@ class ChatTemplate:
             if isinstance(piece, str):
                 plain += piece
                 continue
-            ids += tokenizer.encode(plain.replace(mark, ""))
+            if plain:
+                ids += tokenizer.encode(tokenizer.text_prefix + plain.replace(mark, ""))
             plain = ""
             if piece is not None:
                 ids.append(piece)

@@ -1,7 +1,8 @@
 """The fill-in-the-middle formats that models were trained on, and which of them a tokenizer has.
 
 Sources: the model cards and papers of each family; Qwen's repository format as its authors' example
-script writes it; StarCoder2's as in its paper (arXiv 2402.19173, section 5.1).
+script writes it; StarCoder2's as in its paper (arXiv 2402.19173, section 5.1); CodeLlama's as in its own
+code (facebookresearch/codellama, infilling_prompt_tokens), Codestral's as in mistral-common (encode_fim).
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class FimFamily:
 
     prefix, suffix, middle: marker spellings; middle is "" where the format ends with the prefix text.
     order: the family's own order; orders: all that it can use.
-    before_prefix: text that belongs to the format, between the prefix marker and the prefix.
+    before_prefix: text that belongs to the format, between the prefix marker and a prefix that is not empty;
+        where it is "", the vocabulary's own (`Tokenizer.text_prefix`).
     stops: spellings of tokens that end the middle, beside the tokenizer's own end tokens; those that
         the vocabulary lacks are left out.
     requires: other spellings that must exist, to tell families with the same markers apart.

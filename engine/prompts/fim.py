@@ -83,7 +83,7 @@ def build_infill(
             f"The {family.family.name} format has no {order.value.upper()} order.",
             action=f"Use {family.family.order.value.upper()}.",
         )
-    frame = _Frame(tokenizer, family, request.path, show_files=bool(request.context))
+    frame = _Frame(tokenizer, family, request)
     body = budget_tokens - frame.length
     if body < _LEAST_BODY:
         raise RequestError(
@@ -121,18 +121,20 @@ def build_infill(
 class _Frame:
     """The format's own tokens: everything but the texts of prefix, suffix and other files."""
 
-    def __init__(self, tokenizer: Tokenizer, fim: FimFormat, path: str, *, show_files: bool) -> None:
+    def __init__(self, tokenizer: Tokenizer, fim: FimFormat, request: InfillRequest) -> None:
         repository = fim.family.repository
         self._fim = fim
-        self.lead = fim.family.before_prefix
-        self.shows_files = show_files and repository is not None
+        # As the families' own code has it: the prefix is a text of its own, with the blank that SentencePiece
+        # puts before one; the suffix is without, and an empty text has none.
+        self.lead = (fim.family.before_prefix or tokenizer.text_prefix) if request.prefix else ""
+        self.shows_files = bool(request.context) and repository is not None
         self.start = [tokenizer.bos] if tokenizer.add_bos and tokenizer.bos is not None else []
         self.current_file: list[int] = []
         if self.shows_files and repository and fim.repo is not None and fim.file is not None:
             self.start += [fim.repo, *tokenizer.encode(_REPOSITORY_NAME)]
             self.start += tokenizer.encode("\n") if repository.newline_after_file else []
             self.current_file.append(fim.file)
-            path_line = f"{_one_line(path)}\n"
+            path_line = f"{_one_line(request.path)}\n"
             if repository.path_inside_prefix:
                 self.lead += path_line
             else:

@@ -6,7 +6,7 @@
     piece = decoder.feed(token); rest = decoder.finish()
 
 Also: `decode`, `token_bytes`, `token_text`, `id_of`, `is_control`, `is_user_defined`, `count`,
-`partition`, and the attributes `eos_ids`, `bos`, `add_bos`, `vocab_size`, `control_texts`.
+`partition`, and the attributes `eos_ids`, `bos`, `add_bos`, `text_prefix`, `vocab_size`, `control_texts`.
 """
 
 from engine.tokenizer.metadata import GgufMetadata

@@ -29,13 +29,16 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 class Chunk:
     """A piece of text with its line ends and unit counts, computed once."""
 
-    __slots__ = ("_ends", "_units", "line_ends", "text")
+    __slots__ = ("_ends", "_units", "crlfs", "holds_nul", "line_ends", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.line_ends = text.count("\n")
+        self.crlfs = 0
         if "\r" in text:
-            self.line_ends += text.count("\r") - text.count("\r\n")
+            self.crlfs = text.count("\r\n")
+            self.line_ends += text.count("\r") - self.crlfs
+        self.holds_nul = "\0" in text
         self._ends: list[int] | None = None
         self._units: dict[PositionEncoding, int] = {}
 
@@ -103,9 +106,30 @@ class TextBuffer:
             self._text = "".join(chunk.text for chunk in self._chunks)
         return self._text
 
-    def contains(self, char: str) -> bool:
-        """Whether the single character occurs anywhere."""
-        return any(char in chunk.text for chunk in self._chunks)
+    @property
+    def holds_nul(self) -> bool:
+        """Whether a NUL character occurs anywhere."""
+        return any(chunk.holds_nul for chunk in self._chunks)
+
+    def lf_length(self, end: int) -> int:
+        """Characters in [0, end), were every CRLF one character."""
+        index = self._chunk_at(end)
+        base = self._offsets[index]
+        whole = sum(chunk.crlfs for chunk in self._chunks[:index])
+        return end - whole - self._chunks[index].text.count("\r\n", 0, end - base)
+
+    def shared_ends(self, other: TextBuffer) -> tuple[int, int]:
+        """Characters at the start and at the end that both have, told by the chunks that they share."""
+        start, end = 0, 0
+        for mine, theirs in zip(self._chunks, other._chunks, strict=False):
+            if mine is not theirs:
+                break
+            start += len(mine.text)
+        for mine, theirs in zip(reversed(self._chunks), reversed(other._chunks), strict=False):
+            if mine is not theirs:
+                break
+            end += len(mine.text)
+        return start, end
 
     def size_in(self, encoding: PositionEncoding) -> int:
         """Code units of the whole text."""

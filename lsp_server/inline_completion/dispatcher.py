@@ -2,7 +2,8 @@
 
 Editors do not cancel what they no longer need (Neovim never does), and the last answer to arrive is the one
 that they show. So the server cancels by itself: superseded requests are answered None (`null`, "keep what is
-shown") at once, and the engine stops within a token.
+shown") at once, and the engine stops within a token; or, where the running work can serve the newer request
+as well, that work goes on and answers it.
 """
 
 from __future__ import annotations
@@ -11,14 +12,27 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 T = TypeVar("T")
+Out = TypeVar("Out", covariant=True)
+
+
+class Work(Protocol[Out]):
+    """What makes the answer to one request."""
+
+    def run(self) -> Coroutine[None, None, Out]:
+        """The answer. Cancelling it stops all that was begun for it."""
+        ...
+
+    def follow(self, newer: Self, /) -> bool:
+        """While `run` runs: let it answer the newer request instead; False when it cannot."""
+        ...
 
 
 @dataclass(eq=False, slots=True)
 class _Job(Generic[T]):
-    work: Callable[[], Coroutine[None, None, T]]
+    work: Work[T]
     answer: asyncio.Future[T | None]
     task: asyncio.Task[T] | None = None
     stopping: bool = False
@@ -27,7 +41,17 @@ class _Job(Generic[T]):
         """The work, unless the client cancelled it before its first turn."""
         if self.answer.done():
             raise asyncio.CancelledError
-        return await self.work()
+        return await self.work.run()
+
+    def follow(self, newer: Work[T], answer: asyncio.Future[T | None]) -> bool:
+        """Go on for a newer request and answer None to the older now; False when the work cannot do that."""
+        stops = self.stopping or self.answer.cancelled() or self.task is None or self.task.done()
+        if stops or not self.work.follow(newer):
+            return False
+        if not self.answer.done():
+            self.answer.set_result(None)
+        self.answer = answer
+        return True
 
     def supersede(self) -> None:
         """Answer None now and stop the work; the task ends by itself a little later."""
@@ -51,24 +75,28 @@ class Dispatcher(Generic[T]):
         self._warming: asyncio.Task[None] | None = None
         self._warming_key = ""
 
-    def submit(self, key: str, work: Callable[[], Coroutine[None, None, T]]) -> asyncio.Future[T | None]:
-        """Run `work` for the document `key` as soon as its predecessor has let go.
+    def submit(self, key: str, work: Work[T]) -> asyncio.Future[T | None]:
+        """Run `work` for the document `key` as soon as its predecessor has let go, or have that go on for it.
 
         The future gives the work's result or exception, or None when a newer request or `drop` came first.
         Cancelling the future cancels the work.
         """
         self.stop_warming()
-        job = _Job(work, asyncio.get_running_loop().create_future())
-        job.answer.add_done_callback(partial(self._answered, key, job))
+        answer: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
         running = self._running.get(key)
+        if running is not None and running.follow(work, answer):
+            answer.add_done_callback(partial(self._answered, key, running))
+            return answer
+        job = _Job(work, answer)
+        answer.add_done_callback(partial(self._answered, key, job))
         if running is None:
             self._start(key, job)
-            return job.answer
+            return answer
         if older := self._waiting.pop(key, None):
             older.supersede()
         self._waiting[key] = job
         running.supersede()
-        return job.answer
+        return answer
 
     def drop(self, key: str) -> None:
         """Answer None to all requests of a document and stop their work."""

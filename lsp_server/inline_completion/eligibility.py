@@ -22,7 +22,7 @@ def why_excluded(snapshot: Snapshot, path: str, settings: Settings) -> str:
     size = snapshot.buffer.size_in(PositionEncoding.UTF8)
     if size > settings.maxFileBytes:
         return f"This file has {size} bytes, more than hearth.maxFileBytes ({settings.maxFileBytes})."
-    if snapshot.buffer.contains("\0"):
+    if snapshot.buffer.holds_nul:
         return "This file is binary (it holds NUL characters)."
     return ""
 

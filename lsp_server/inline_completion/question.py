@@ -12,7 +12,13 @@ from lsp_server.documents.positions import offset_at, range_of, span_of
 from lsp_server.documents.store import Snapshot
 from lsp_server.documents.text_buffer import TextBuffer
 from lsp_server.inline_completion.params import FormattingExtras
-from lsp_server.inline_completion.policy import Question, Selected, Suggestion
+from lsp_server.inline_completion.policy import (
+    SIGHT_AFTER,
+    SIGHT_BEFORE,
+    Question,
+    Selected,
+    Suggestion,
+)
 from lsp_server.settings import Settings
 
 ACCEPTED_COMMAND = "hearth.accepted"
@@ -43,15 +49,19 @@ class Place:
         selected: lsp.SelectedCompletionInfo | None = None,
         formatting: FormattingExtras | None = None,
     ) -> Question:
-        """The policy's view: without byte order mark and without half characters."""
-        buffer, bom = self.snapshot.buffer, _bom_length(self.snapshot.buffer)
+        """The policy's view: the text near the cursor, without byte order mark and half characters."""
+        buffer, origin = self.snapshot.buffer, self._origin()
+        bom = _bom_length(buffer)
         chosen = None
         if selected is not None:
-            start, end = span_of(buffer, selected.range, self.encoding)
-            chosen = Selected(max(start - bom, 0), max(end - bom, 0), selected.text)
+            # What lies out of sight becomes an offset out of bounds, which the policy refuses.
+            start, end = (max(at, bom) - origin for at in span_of(buffer, selected.range, self.encoding))
+            chosen = Selected(start, end, selected.text)
+        near = buffer.slice(origin, self.cursor + SIGHT_AFTER)
         return Question(
-            text=_LONE_SURROGATE.sub("\ufffd", buffer.text[bom:]),
-            offset=self.cursor - bom,
+            text=_LONE_SURROGATE.sub("\ufffd", near),
+            offset=self.cursor - origin,
+            skipped=buffer.lf_length(origin) - bom,
             language_id=self.snapshot.language_id,
             uri=self.snapshot.uri,
             path=path,
@@ -70,8 +80,8 @@ class Place:
 
         It must lie on the cursor's line, and what was typed since the request must agree with it.
         """
-        shift = _bom_length(self.snapshot.buffer)
-        start, end = suggestion.start + shift, suggestion.end + shift
+        origin = self._origin()
+        start, end = origin + suggestion.start, origin + suggestion.end
         line_start, line_end = self._line_span()
         if not line_start <= start <= self.cursor <= end <= line_end:
             return None
@@ -96,13 +106,22 @@ class Place:
         if grown < 0 or not now.in_sync:
             return None
         typed = new.slice(self.cursor, self.cursor + grown)
+        # Only what was copied since is compared: a key copies a few thousand characters.
+        head, tail = old.shared_ends(new)
+        start, end = min(head, self.cursor), max(len(old) - tail, self.cursor)
         same = (
             "\n" not in typed
             and "\r" not in typed
-            and new.slice(0, self.cursor) == old.slice(0, self.cursor)
-            and new.slice(self.cursor + grown, len(new)) == old.slice(self.cursor, len(old))
+            and new.slice(start, self.cursor) == old.slice(start, self.cursor)
+            and new.slice(self.cursor + grown, end + grown) == old.slice(self.cursor, end)
         )
         return typed if same else None
+
+    def _origin(self) -> int:
+        """Where the policy's view begins; never between the CR and the LF of one line end."""
+        buffer = self.snapshot.buffer
+        start = max(_bom_length(buffer), self.cursor - SIGHT_BEFORE)
+        return start + (start > 0 and buffer.slice(start - 1, start + 1) == "\r\n")
 
     def _line_span(self) -> tuple[int, int]:
         buffer = self.snapshot.buffer

@@ -17,7 +17,8 @@ class Method:
     params: a type that `transport.params.structure` can read; None when the method has no params.
     handle: called with the server and the params at once, in the order of arrival, so it can take its
         snapshot before anything newer is applied. A request's handler returns the result, or an awaitable
-        of it (a coroutine, or a future whose cancellation stops the work); a notice's returns None.
+        of it (a coroutine, or a future whose cancellation stops the work). A result that must fit the moment
+        is a function, called when the response is written. A notice's handler returns None.
     """
 
     name: str

@@ -186,7 +186,7 @@ class HearthProtocol(JsonRPCProtocol):
 
     def _answer(self, message_id: MessageId, name: str, result: object) -> None:
         try:
-            plain = self._converter.unstructure(result)
+            plain = self._converter.unstructure(result() if callable(result) else result)
         except Exception as error:  # noqa: BLE001 - a result that cannot be sent is a failure like any other
             self._answer_failure(message_id, name, error)
             return

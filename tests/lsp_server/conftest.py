@@ -69,6 +69,9 @@ class FakePolicy:
         )
         return Answer(suggestions, "the fake said so" if suggestions else "nothing fits", {"promptTokens": 7})
 
+    def follow(self, question: Question) -> bool:
+        return False
+
     async def warm(self, question: Question) -> None:
         self.warmed.append(question)
         self.started.set()
@@ -106,13 +109,15 @@ class _Writer:
 class Session:
     """A server in memory. `send` is synchronous: what the server does within it happens before it returns."""
 
-    def __init__(self, factory: Callable[..., Any] | None = None) -> None:
+    def __init__(
+        self, factory: Callable[..., Any] | None = None, policy_factory: Callable[..., Any] | None = None
+    ) -> None:
         self.policy: FakePolicy | None = None
         self.engines: list[FakeEngine] = []
         self.sent: list[dict[str, Any]] = []
         self._arrived = asyncio.Event()
         self._next_id = 0
-        self.server = HearthServer(factory or self._engine, self._policy)
+        self.server = HearthServer(factory or self._engine, policy_factory or self._policy)
         self.server.protocol.set_writer(_Writer(self._receive))
 
     async def _engine(self, settings: Any) -> FakeEngine:
@@ -187,9 +192,7 @@ class Session:
         """initialize, initialized, and the model loaded."""
         await self.initialize(capabilities, options)
         self.notify("initialized", {})
-        await self.until(lambda: self.server.engine.policy)
-        assert self.policy is not None
-        return self.policy
+        return await self.until(lambda: self.server.engine.policy)
 
     def open(self, text: str, uri: str = "file:///w/a.py", language: str = "python", version: int = 1) -> str:
         self.notify(
@@ -198,13 +201,15 @@ class Session:
         )
         return uri
 
-    def insert(self, uri: str, version: int, line: int, character: int, text: str) -> None:
-        place = {"line": line, "character": character}
+    def insert(self, uri: str, version: int, line: int, character: int, text: str, *, taken: int = 0) -> None:
+        """Put text in a line; `taken` characters before that place go first."""
+        start = {"line": line, "character": character - taken}
+        end = {"line": line, "character": character}
         self.notify(
             "textDocument/didChange",
             {
                 "textDocument": {"uri": uri, "version": version},
-                "contentChanges": [{"range": {"start": place, "end": place}, "text": text}],
+                "contentChanges": [{"range": {"start": start, "end": end}, "text": text}],
             },
         )
 
@@ -232,6 +237,11 @@ class Session:
 @pytest.fixture
 def failure() -> type[HearthError]:
     return HearthError
+
+
+@pytest.fixture(scope="session")
+def session_type() -> type[Session]:
+    return Session
 
 
 @pytest.fixture

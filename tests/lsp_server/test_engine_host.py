@@ -62,25 +62,117 @@ def last_status(session):
     return session.notices("didChangeStatus")[-1]
 
 
-async def test_while_loading_automatic_requests_get_nothing_at_once(loading):
+@pytest.mark.parametrize("invoked", [False, True])
+async def test_a_request_waits_for_the_model(loading, loader, invoked):
     session = await loading()
     uri = session.open("x = ")
-    assert await session.items(uri, 0, 4) == []
+    message_id = session.complete(uri, 0, 4, invoked=invoked)
+    session.insert(uri, 2, 0, 0, "")
+    explained = await session.result("workspace/executeCommand", {"command": "hearth.explain"})
+    assert "still loading" in explained["text"]
+    assert session.responses(message_id) == []
     status = last_status(session)
     assert status["busy"] is True
     assert "loading" in status["message"]
-    explained = await session.result("workspace/executeCommand", {"command": "hearth.explain"})
-    assert "still loading" in explained["text"]
-
-
-async def test_an_invoked_request_waits_for_the_model(loading, loader):
-    session = await loading()
-    uri = session.open("x = ")
-    message_id = session.complete(uri, 0, 4, invoked=True)
-    session.insert(uri, 2, 0, 0, "")
     loader.loads[0][1].set_result(Engine())
     assert (await session.response(message_id))["result"]["items"]
     assert last_status(session) == {"busy": False, "message": "", "kind": "Normal"}
+
+
+async def test_only_the_newest_request_of_a_document_waits_for_the_model(loading, loader):
+    session = await loading()
+    one, other = session.open("x = "), session.open("y = ", "file:///w/b.py")
+    asked = []
+    for version, key in enumerate("gh", 2):
+        asked.append(session.complete(one, 0, 2 + version))
+        session.insert(one, version, 0, 2 + version, key)
+    asked += [session.complete(one, 0, 6), session.complete(other, 0, 4)]
+    assert [(await session.response(older))["result"] for older in asked[:2]] == [None, None]
+    loader.loads[0][1].set_result(Engine())
+    for newest in asked[2:]:
+        assert (await session.response(newest))["result"]["items"]
+    assert [question.text for question in session.policy.questions] == ["x = gh", "y = "]
+    assert all(len(session.responses(message_id)) == 1 for message_id in asked)
+
+
+async def test_what_was_typed_on_while_loading_moves_the_answer_along(loading, loader):
+    session = await loading()
+    uri = session.open("x = ")
+    message_id = session.complete(uri, 0, 4)
+    session.insert(uri, 2, 0, 4, "gh")
+    loader.loads[0][1].set_result(Engine())
+    (item,) = (await session.response(message_id))["result"]["items"]
+    assert (item["insertText"], item["range"]["end"]["character"]) == ("ghost", 6)
+
+
+@pytest.mark.parametrize("how", ["cancel", "close"])
+async def test_a_request_that_nobody_wants_any_more_does_not_wait(loading, loader, how):
+    session = await loading()
+    uri = session.open("x = ")
+    message_id = session.complete(uri, 0, 4)
+    await asyncio.sleep(0)
+    if how == "cancel":
+        session.notify("$/cancelRequest", {"id": message_id})
+        assert (await session.response(message_id))["error"]["code"] == -32800
+    else:
+        session.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+        assert (await session.response(message_id))["result"] is None
+    loader.loads[0][1].set_result(Engine())
+    await session.until(lambda: session.policy)
+    assert session.policy.questions == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "items"),
+    [(None, 1), ({"mode": "single"}, 1), ({"enabled": False}, 0), ({"exclude": ["*"]}, 0)],
+)
+async def test_a_request_waits_also_for_the_settings_and_goes_by_them(make_session, loader, settings, items):
+    session = make_session(loader)
+    await session.initialize({"workspace": {"configuration": True}})
+    session.notify("initialized", {})
+    uri = session.open("x = ")
+    message_id = session.complete(uri, 0, 4)
+    asked = await session.until(
+        lambda: [m for m in session.sent if m.get("method") == "workspace/configuration"]
+    )
+    assert (loader.loads, session.responses(message_id)) == ([], [])
+    session.reply(asked[0], [settings])
+    await session.until(lambda: loader.loads)
+    loader.loads[0][1].set_result(Engine())
+    assert len((await session.response(message_id))["result"]["items"]) == items
+    modes = [question.mode for question in session.policy.questions]
+    assert modes == [(settings or {}).get("mode", "auto")] * items
+    assert last_status(session)["kind"] == ("Normal" if items else "Inactive")
+
+
+async def test_a_request_outlasts_a_load_that_is_overtaken(loading, loader):
+    session = await loading(options={"model": "one"})
+    uri = session.open("x = ")
+    message_id = session.complete(uri, 0, 4)
+    session.notify("workspace/didChangeConfiguration", {"settings": {"model": "two"}})
+    await session.until(lambda: len(loader.loads) == 2)
+    assert session.responses(message_id) == []
+    loader.loads[1][1].set_result(Engine())
+    assert (await session.response(message_id))["result"]["items"]
+
+
+async def test_shutdown_answers_what_waits_for_the_model(loading, loader):
+    session = await loading()
+    message_id = session.complete(session.open("x = "), 0, 4)
+    await asyncio.sleep(0)
+    assert await session.result("shutdown") is None
+    assert (await session.response(message_id))["result"] is None
+
+
+@pytest.mark.parametrize("error", [ModelFileError("The file is cut short."), ValueError("boom")])
+async def test_a_failed_load_ends_the_waiting(loading, loader, error):
+    session = await loading()
+    message_id = session.complete(session.open("x = "), 0, 4)
+    loader.loads[0][1].set_exception(error)
+    assert (await session.response(message_id))["result"]["items"] == []
+    assert last_status(session)["kind"] == "Error"
+    explained = await session.result("workspace/executeCommand", {"command": "hearth.explain"})
+    assert explained["data"]["outcome"] == "failed"
 
 
 async def test_a_failed_load_is_told_once_and_requests_get_nothing(loading, loader):

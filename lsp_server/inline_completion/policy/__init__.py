@@ -5,6 +5,21 @@ knows of tokens. One rule a file: `silence`, `mode`, `stop`, `shape` name them i
 """
 
 from lsp_server.inline_completion.policy.policy import CompletionPolicy
-from lsp_server.inline_completion.policy.values import Answer, Question, Selected, Suggestion
+from lsp_server.inline_completion.policy.values import (
+    SIGHT_AFTER,
+    SIGHT_BEFORE,
+    Answer,
+    Question,
+    Selected,
+    Suggestion,
+)
 
-__all__ = ["Answer", "CompletionPolicy", "Question", "Selected", "Suggestion"]
+__all__ = [
+    "SIGHT_AFTER",
+    "SIGHT_BEFORE",
+    "Answer",
+    "CompletionPolicy",
+    "Question",
+    "Selected",
+    "Suggestion",
+]

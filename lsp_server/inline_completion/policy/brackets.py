@@ -51,9 +51,10 @@ def unclosed(marks: tuple[Mark, ...]) -> list[Mark]:
 def missing_closers(prefix: str, suffix: str, language: Language, state: str) -> tuple[str, ...]:
     """Closers that the text round the cursor lacks, innermost first: what a suggestion may close itself.
 
-    The first closer of the suffix belongs to the innermost opener whose line is indented like the
-    closer's; openers inside that one are missing theirs. Indentation tells it even when both windows
-    are cut; where it does not (one line, odd layout), counting does.
+    A closer on the cursor's line belongs to the innermost opener of its kind; openers inside that one are
+    missing theirs. The first closer further down belongs to the innermost opener whose line is indented like
+    the closer's. Indentation tells it even when both windows are cut; where it does not (odd layout),
+    counting does.
     """
     line_start = prefix.rfind("\n") + 1
     opened = [
@@ -66,15 +67,18 @@ def missing_closers(prefix: str, suffix: str, language: Language, state: str) ->
         for mark in unopened(scan(suffix, language, state).brackets)
         if mark.text in CLOSERS
     ]
-    if not closed:
-        return tuple(bracket.closer for bracket in opened)
-    first = next((bracket for bracket in closed if not bracket.same_line), None)
-    on_line = sum(bracket.same_line for bracket in closed)
-    inner = opened[on_line:]
-    if first is None:
-        return tuple(bracket.closer for bracket in inner)
+    missing, inner = [], opened
+    for closer in (bracket.closer for bracket in closed if bracket.same_line):
+        found = next((index for index, bracket in enumerate(inner) if bracket.closer == closer), None)
+        if found is not None:
+            missing += inner[:found]
+            inner = inner[found + 1 :]
+    below = [bracket for bracket in closed if not bracket.same_line]
+    if not below:
+        return tuple(bracket.closer for bracket in missing + inner)
+    lacking = max(0, len(inner) - len(below))
     for index, bracket in enumerate(inner):
-        if bracket.closer == first.closer and bracket.indent == first.indent:
-            return tuple(skipped.closer for skipped in inner[:index])
-    lacking = max(0, len(inner) - (len(closed) - on_line))
-    return tuple(bracket.closer for bracket in inner[:lacking])
+        if bracket.closer == below[0].closer and bracket.indent == below[0].indent:
+            lacking = index
+            break
+    return tuple(bracket.closer for bracket in missing + inner[:lacking])

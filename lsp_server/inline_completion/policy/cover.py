@@ -17,9 +17,12 @@ def covered(text: str, cursor: Cursor) -> int:
         return 0
     end = 0
     last = -1
+    missing = list(cursor.missing)
     for mark in unopened(scan(text, cursor.language, cursor.state).brackets):
         start = _skip_blanks(cursor.line_suffix, end)
         if not cursor.line_suffix.startswith(mark.text, start):
+            if missing and missing.pop(0) == mark.text:
+                continue
             break
         end, last = start + len(mark.text), mark.offset + len(mark.text)
         # `)` then `;` or `,` on both sides: the separator is written by the suggestion as well.

@@ -10,7 +10,8 @@ from lsp_server.inline_completion.policy.brackets import missing_closers, unclos
 from lsp_server.inline_completion.policy.indentation import IndentUnit, detect_unit, indent_width, leading
 from lsp_server.inline_completion.policy.languages import Language, language
 from lsp_server.inline_completion.policy.lexer import scan
-from lsp_server.inline_completion.policy.line_ends import clip_prefix, clip_suffix, lf_offset
+from lsp_server.inline_completion.policy.line_ends import Surroundings, surroundings
+from lsp_server.inline_completion.policy.tail import blocking_tail
 from lsp_server.inline_completion.policy.values import Question
 
 _WORD_END = re.compile(r"\w+\Z")
@@ -18,11 +19,9 @@ _WORD_START = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
-class Cursor:
-    """The cursor's surroundings; line ends are LF.
+class Cursor(Surroundings):
+    """The cursor's surroundings, and what they tell.
 
-    position: LF characters from the start of the document.
-    prefix, suffix: the text before and after, clipped far away.
     line_prefix, line_suffix: the parts of the cursor's line.
     line_above, line_below: the nearest lines with text ("" at the ends of the file).
     literal: "string", "comment" or "" for code. state: the lexer's state at the cursor.
@@ -30,9 +29,6 @@ class Cursor:
     missing: closing brackets that the text round the cursor lacks, innermost first.
     """
 
-    position: int
-    prefix: str
-    suffix: str
     line_prefix: str
     line_suffix: str
     line_above: str
@@ -66,18 +62,19 @@ class Cursor:
         return match.group() if match else ""
 
     @property
+    def before_line(self) -> bool:
+        """Whether the cursor stands before a whole, indented line: only whole lines fit there."""
+        return not self.line_prefix and bool(leading(self.line_suffix) and blocking_tail(self.line_suffix))
+
+    @property
     def base_indent(self) -> str:
         return leading(self.line_prefix)
 
 
 def read_cursor(question: Question) -> Cursor:
     """Read the surroundings of the question's cursor, or, with a selected entry, of that entry's end."""
-    start = end = question.offset
-    chosen = ""
-    if question.selected is not None:
-        start, end, chosen = question.selected.start, question.selected.end, question.selected.text
-    prefix = clip_prefix(question.text, start) + chosen
-    suffix = clip_suffix(question.text, end)
+    around = surroundings(question)
+    prefix, suffix = around.prefix, around.suffix
     facts = language(question.language_id)
     near_before = _from_line_start(prefix, syntax.WINDOW_BEFORE)
     near_after = suffix[: syntax.WINDOW_AFTER]
@@ -92,7 +89,7 @@ def read_cursor(question: Question) -> Cursor:
     literal = parsed if parsed in ("string", "comment") else _literal(facts, state)
     unit = detect_unit(near_before + near_after, question.tab_size, question.insert_spaces)
     return Cursor(
-        position=lf_offset(question.text, start) + len(chosen),
+        position=around.position,
         prefix=prefix,
         suffix=suffix,
         line_prefix=line_prefix,

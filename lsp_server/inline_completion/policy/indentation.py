@@ -49,12 +49,16 @@ def detect_unit(text: str, tab_size: int | None, insert_spaces: bool | None) -> 
         return IndentUnit(insert_spaces is False, fallback)
     if tabbed > spaced:
         return IndentUnit(True, fallback)
+    # Steps after an opened block tell most; text and continued lines are laid out freely.
+    block_steps: Counter[int] = Counter()
     steps: Counter[int] = Counter()
-    for before, after in pairwise(indents):
-        step = len(after) - len(before)
+    for before, after in pairwise(line for line in text.split("\n") if line.strip()):
+        step = len(leading(after)) - len(leading(before))
         if step in _WIDTHS:
             steps[step] += 1
-    best = max(steps, key=lambda step: (steps[step], -step)) if steps else fallback
+            block_steps[step] += before.rstrip().endswith((":", "{"))
+    counts = +block_steps or steps
+    best = max(counts, key=lambda step: (counts[step], -step)) if counts else fallback
     return IndentUnit(False, best)
 
 

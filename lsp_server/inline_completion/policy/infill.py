@@ -15,7 +15,11 @@ ALTERNATIVE_TOP_P = 0.95
 
 
 def infill_request(question: Question, cursor: Cursor, mode: Mode, *, sample: int = 0) -> InfillRequest:
-    """The engine's request; sample 0 is greedy, the others are drawn with their number as seed."""
+    """The engine's request; sample 0 is greedy, the others are drawn with their number as seed.
+
+    No stop strings: the stop rules end the text, and the engine stops within one token for them. So a run
+    for one mode can be read on in the other.
+    """
     single = mode is Mode.SINGLE
     return InfillRequest(
         prefix=cursor.prefix,
@@ -25,9 +29,6 @@ def infill_request(question: Question, cursor: Cursor, mode: Mode, *, sample: in
         session=question.uri,
         max_tokens=min(SINGLE_LINE_TOKENS, question.max_tokens) if single else question.max_tokens,
         sampling=_sampling(sample),
-        # A single line is ended by its stop rule, which lets a code fence pass; the engine then stops
-        # within one token all the same.
-        stop=() if single else ("\n\n\n",),
         priority=Priority.COMPLETION,
     )
 

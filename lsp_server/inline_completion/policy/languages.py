@@ -12,6 +12,7 @@ class Language:
     quotes: string delimiters, longest first; those in multiline may span lines.
     block_openers: line ends after which a new block is expected.
     block_keywords: words that begin a line whose block opener counts; () for no such rule.
+    definitions: how lines begin that define a function or class, where only indentation ends the one before.
     rust_quotes: `'` starts a character only as in 'x', else it is a lifetime.
     regexes: a `/` where a value is expected begins a regular expression.
     prose: text for people, where apostrophes and brackets carry no structure.
@@ -23,6 +24,7 @@ class Language:
     multiline: frozenset[str] = frozenset()
     block_openers: tuple[str, ...] = ("{",)
     block_keywords: tuple[str, ...] = ()
+    definitions: tuple[str, ...] = ()
     rust_quotes: bool = False
     regexes: bool = False
     prose: bool = False
@@ -45,6 +47,7 @@ _LANGUAGES = {
             *("async", "case", "class", "def", "elif", "else", "except", "finally", "for", "if"),
             *("match", "try", "while", "with"),
         ),
+        definitions=("@", "async def ", "class ", "def "),
     ),
     "typescript": _JAVASCRIPT,
     "typescriptreact": _JAVASCRIPT,

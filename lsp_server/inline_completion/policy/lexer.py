@@ -57,11 +57,12 @@ def scan(text: str, language: Language, state: str = "") -> Scan:
     The end of the string that the scan began in is reported among the brackets; no other quote is.
     """
     brackets: list[Mark] = []
+    code = _code_pattern(language)
     began_in = state
     position = 0
     while position < len(text):
         if not state:
-            match = _code_pattern(language).search(text, position)
+            match = code.search(text, position)
             if match is None:
                 break
             found, position = match.group(), match.end()

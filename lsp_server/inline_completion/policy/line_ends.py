@@ -6,6 +6,10 @@ mapping: they are the cursor's own offset plus or minus characters of the line.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from lsp_server.inline_completion.policy.values import Question
+
 # Characters kept on each side; the engine clips further, by tokens, to the budget it can afford.
 PREFIX_LIMIT = 24_000
 SUFFIX_LIMIT = 8_000
@@ -31,18 +35,19 @@ def lf_offset(text: str, offset: int) -> int:
     return offset - text.count("\r\n", 0, offset)
 
 
-def clip_prefix(text: str, offset: int) -> str:
+def clip_prefix(text: str, offset: int, skipped: int = 0) -> str:
     """Up to PREFIX_LIMIT characters before offset, from a line's start where there is one, as LF.
 
-    The start depends on LF offsets, so that CRLF and LF twins of a file are cut at the same place.
+    skipped: LF characters of the document before text. The start depends on LF offsets, so that CRLF and LF
+    twins of a file are cut at the same place.
     """
-    length = lf_offset(text, offset)
+    length = skipped + lf_offset(text, offset)
     if length <= PREFIX_LIMIT:
         return to_lf(text[:offset])
-    skipped = -(-(length - PREFIX_LIMIT) // PREFIX_STEP) * PREFIX_STEP
+    start = -(-(length - PREFIX_LIMIT) // PREFIX_STEP) * PREFIX_STEP
     # At most every second character is the CR of a CRLF.
     tail = to_lf(text[max(0, offset - 2 * PREFIX_LIMIT - 1) : offset])
-    kept = tail[-(length - skipped) :]
+    kept = tail[-(length - start) :]
     line_start = kept.find("\n") + 1
     return kept[line_start:]
 
@@ -55,3 +60,39 @@ def clip_suffix(text: str, offset: int) -> str:
     kept = kept[:SUFFIX_LIMIT]
     line_end = kept.rfind("\n") + 1
     return kept[:line_end] or kept
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the model sees of a document: the text before and after a place, clipped far away, LF.
+
+    position: LF characters from the start of the document to the place.
+    """
+
+    position: int
+    prefix: str
+    suffix: str
+
+
+def surroundings(question: Question) -> Surroundings:
+    """Of the question's cursor, or, with a selected entry, of that entry's end."""
+    start = end = question.offset
+    chosen = ""
+    if question.selected is not None:
+        start, end, chosen = question.selected.start, question.selected.end, question.selected.text
+    return Surroundings(
+        position=question.skipped + lf_offset(question.text, start) + len(chosen),
+        prefix=clip_prefix(question.text, start, question.skipped) + chosen,
+        suffix=clip_suffix(question.text, end),
+    )
+
+
+def typed_between(before: Surroundings, after: Surroundings) -> str | None:
+    """What was typed at the place, which is now behind it; None after any other change in sight."""
+    grown = after.position - before.position
+    if grown < 0 or after.suffix != before.suffix or grown > len(after.prefix):
+        return None
+    old, typed = after.prefix[: len(after.prefix) - grown], after.prefix[len(after.prefix) - grown :]
+    # The windows may begin at different places.
+    same = old.endswith(before.prefix) if len(old) > len(before.prefix) else before.prefix.endswith(old)
+    return typed if same else None

@@ -18,6 +18,8 @@ def decide_mode(cursor: Cursor, setting: ModeSetting, invoked: bool) -> tuple[Mo
     """The mode and the name of the rule that chose it; the first rule that fits wins."""
     if setting != "auto":
         return Mode(setting), "setting"
+    if invoked and cursor.before_line:
+        return Mode.MULTI, "lines above this one"
     if blocking_tail(cursor.line_suffix):
         return Mode.SINGLE, "text right of the cursor"
     if invoked:

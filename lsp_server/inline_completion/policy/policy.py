@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections import Counter, OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any
 
 from engine.client import EngineClient
 from engine.errors import HearthError
@@ -15,36 +13,23 @@ from engine.types import InfillRequest, Priority
 from lsp_server.inline_completion.policy import silence
 from lsp_server.inline_completion.policy.cache import Hit, Key, SuggestionCache
 from lsp_server.inline_completion.policy.cursor import Cursor, read_cursor
-from lsp_server.inline_completion.policy.declined import Declined
+from lsp_server.inline_completion.policy.following import Following
 from lsp_server.inline_completion.policy.infill import infill_request
-from lsp_server.inline_completion.policy.mode import Mode, decide_mode
-from lsp_server.inline_completion.policy.place import fit_selected, invalid
-from lsp_server.inline_completion.policy.shape import shape
-from lsp_server.inline_completion.policy.stream import generate
+from lsp_server.inline_completion.policy.latest import Latest
+from lsp_server.inline_completion.policy.look import Look
+from lsp_server.inline_completion.policy.mode import decide_mode
+from lsp_server.inline_completion.policy.offers import Offers
+from lsp_server.inline_completion.policy.place import invalid
+from lsp_server.inline_completion.policy.shape import Shaped, shape
+from lsp_server.inline_completion.policy.stream import Generated, Generation
+from lsp_server.inline_completion.policy.undone import Undone
 from lsp_server.inline_completion.policy.utf16 import code_points
 from lsp_server.inline_completion.policy.values import Answer, Question, Suggestion
 
-# Answers and documents remembered; older ones are no longer on any screen.
-_REMEMBERED = 128
 _UNFIT = "The suggestion does not fit the entry chosen in the completion list."
-_TURNED_DOWN = "The same suggestion was just turned down here."
+_UNDONE = "The same suggestion was just taken here, and undone."
 # Sampled alternatives are often alike: so many more draws than wanted items are tried.
 _EXTRA_DRAWS = 2
-
-
-_T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class _Offered:
-    """A suggestion that was answered: what is needed when the editor says what became of it."""
-
-    uri: str
-    cursor: Cursor
-    text: str
-    covers: int
-    insert_text: str
-    request: InfillRequest
 
 
 class CompletionPolicy:
@@ -53,10 +38,10 @@ class CompletionPolicy:
     def __init__(self, engine: EngineClient) -> None:
         self._engine = engine
         self._cache = SuggestionCache()
-        self._declined = Declined()
-        self._offered: OrderedDict[str, _Offered] = OrderedDict()
-        self._latest: OrderedDict[str, Cursor] = OrderedDict()
-        self._outcomes: Counter[str] = Counter()
+        self._undone = Undone()
+        self._offers = Offers()
+        self._latest: Latest[Cursor] = Latest()
+        self._following = Following()
         self._background: set[asyncio.Task[None]] = set()
 
     async def answer(self, question: Question) -> Answer:
@@ -64,47 +49,48 @@ class CompletionPolicy:
 
         Cancelling the call closes the engine's stream at once. Raises HearthError when the engine fails.
         """
-        trace: dict[str, Any] = {
-            "invoked": question.invoked,
-            "version": question.version,
-            "outcomes": dict(self._outcomes),
-        }
         problem = invalid(question)
         if problem:
-            return Answer((), problem, trace)
-        cursor = read_cursor(question)
-        deleting = self._is_deleting(question.uri, cursor)
-        _remember(self._latest, question.uri, cursor)
-        trace["cursor"] = _describe(cursor)
+            return Answer((), problem, self._trace(question))
+        look = self._look(question)
+        self._latest[question.uri] = look.cursor
+        if look.hits:
+            return self._from_cache(look)
+        if look.silent:
+            return Answer((), look.silent, look.trace)
+        return await self._from_engine(look)
 
-        mode, mode_rule = decide_mode(cursor, question.mode, question.invoked)
-        trace["mode"], trace["mode_rule"] = str(mode), mode_rule
+    def follow(self, question: Question) -> bool:
+        """Let the answer that is being made for the document be one to this newer question of it.
 
-        hits = self._hits(question, cursor)
-        trace["cache_hit"] = bool(hits)
-        if hits:
-            return self._from_cache(question, cursor, mode, hits, trace)
-
-        reason = None if question.invoked else silence.before_asking(cursor, deleting=deleting)
-        if reason:
-            return Answer((), reason, trace)
-        return await self._from_engine(question, cursor, mode, trace)
+        Only where nothing is lost by that: both are automatic, the document has grown by what the model
+        writes, and neither memory nor a rule of silence has the answer. False otherwise.
+        """
+        if question.invoked or question.selected is not None or invalid(question):
+            return False
+        if not self._following.may_follow(question):
+            return False
+        look = self._look(question)
+        if look.hits or look.silent or not self._following.follow(look):
+            return False
+        self._latest[question.uri] = look.cursor
+        return True
 
     def shown(self, suggestion_id: str) -> None:
         """The editor showed it."""
-        self._outcomes["shown"] += suggestion_id in self._offered
+        self._offers.outcomes["shown"] += self._offers.get(suggestion_id) is not None
 
     def accepted(self, suggestion_id: str) -> None:
         """The user took all of it: the prompt of the text that results is prepared in the background."""
-        offered = self._offered.pop(suggestion_id, None)
-        if offered is None:
+        offer = self._offers.settle(suggestion_id)
+        if offer is None:
             return
-        self._outcomes["accepted"] += 1
-        self._declined.remember(offered.uri, offered.cursor, offered.text)
+        self._offers.outcomes["accepted"] += 1
+        self._undone.remember(offer.uri, offer.cursor, offer.text)
         request = replace(
-            offered.request,
-            prefix=offered.request.prefix + offered.text,
-            suffix=offered.request.suffix[offered.covers :],
+            offer.request,
+            prefix=offer.request.prefix + offer.text,
+            suffix=offer.request.suffix[offer.covers :],
             priority=Priority.BACKGROUND,
         )
         task = asyncio.get_running_loop().create_task(self._warm_quietly(request))
@@ -116,28 +102,20 @@ class CompletionPolicy:
 
         The rest needs no note: it is found again by the text that now stands before the cursor.
         """
-        offered = self._offered.get(suggestion_id)
-        if offered is None:
+        offer = self._offers.get(suggestion_id)
+        if offer is None:
             return
-        if code_points(offered.insert_text, accepted_length_utf16) >= len(offered.insert_text):
+        if code_points(offer.insert_text, accepted_length_utf16) >= len(offer.insert_text):
             self.accepted(suggestion_id)
         else:
-            self._outcomes["partially accepted"] += 1
-
-    def rejected(self, suggestion_id: str) -> None:
-        """The user turned it down: it is not offered again unasked."""
-        offered = self._offered.pop(suggestion_id, None)
-        if offered is not None:
-            self._outcomes["rejected"] += 1
-            self._declined.remember(offered.uri, offered.cursor, offered.text)
+            self._offers.outcomes["partially accepted"] += 1
 
     def forget(self, uri: str) -> None:
         """The document was closed, renamed or deleted: nothing about it is kept."""
         self._cache.forget(uri)
-        self._declined.forget(uri)
-        self._latest.pop(uri, None)
-        for suggestion_id in [key for key, offered in self._offered.items() if offered.uri == uri]:
-            del self._offered[suggestion_id]
+        self._undone.forget(uri)
+        self._latest.pop(uri)
+        self._offers.forget(uri)
 
     async def warm(self, question: Question) -> None:
         """Prepare the prompt of a question that may soon be asked. Raises HearthError."""
@@ -146,6 +124,30 @@ class CompletionPolicy:
         cursor = read_cursor(question)
         mode, _ = decide_mode(cursor, question.mode, question.invoked)
         await self._engine.warm(replace(infill_request(question, cursor, mode), priority=Priority.BACKGROUND))
+
+    def _trace(self, question: Question) -> dict[str, Any]:
+        return {
+            "invoked": question.invoked,
+            "version": question.version,
+            "outcomes": dict(self._offers.outcomes),
+        }
+
+    def _look(self, question: Question) -> Look:
+        """Changes nothing."""
+        cursor = read_cursor(question)
+        mode, rule = decide_mode(cursor, question.mode, question.invoked)
+        hits = self._hits(question, cursor)
+        silent = None
+        if not question.invoked:
+            deleting = self._is_deleting(question.uri, cursor)
+            silent = silence.before_asking(cursor, deleting=deleting)
+        trace = self._trace(question) | {
+            "cursor": _describe(cursor),
+            "mode": str(mode),
+            "mode_rule": rule,
+            "cache_hit": bool(hits),
+        }
+        return Look(question, cursor, mode, hits, silent, trace)
 
     def _is_deleting(self, uri: str, cursor: Cursor) -> bool:
         before = self._latest.get(uri)
@@ -157,97 +159,79 @@ class CompletionPolicy:
     def _hits(self, question: Question, cursor: Cursor) -> list[Hit]:
         hits = self._cache.find(Key.of(question), cursor)
         if question.invoked:
+            # Fewer than asked for: the engine may find more.
             return hits[: question.count] if len(hits) >= question.count else []
         return hits[:1]
 
-    def _from_cache(
-        self, question: Question, cursor: Cursor, mode: Mode, hits: list[Hit], trace: dict[str, Any]
-    ) -> Answer:
-        request = infill_request(question, cursor, mode)
+    def _from_cache(self, look: Look) -> Answer:
+        question, cursor = look.question, look.cursor
+        request = infill_request(question, cursor, look.mode)
         suggestions = []
-        for hit in hits:
-            if not question.invoked and self._declined.holds(question.uri, cursor, hit.text):
-                return Answer((), _TURNED_DOWN, trace)
-            suggestion = self._offer(question, cursor, hit.text, hit.covers, request)
+        for hit in look.hits:
+            if not question.invoked and self._undone.holds(question.uri, cursor, hit.text):
+                return Answer((), _UNDONE, look.trace)
+            suggestion = self._offers.make(question, cursor, hit.text, hit.covers, request)
             if suggestion is not None:
                 suggestions.append(suggestion)
         if suggestions:
-            return Answer(tuple(suggestions), "From memory: the text follows an earlier suggestion.", trace)
-        return Answer((), _UNFIT, trace)
+            words = "From memory: the text follows an earlier suggestion."
+            return Answer(tuple(suggestions), words, look.trace)
+        return Answer((), _UNFIT, look.trace)
 
-    async def _from_engine(
-        self, question: Question, cursor: Cursor, mode: Mode, trace: dict[str, Any]
-    ) -> Answer:
-        wanted = max(1, question.count) if question.invoked else 1
+    async def _from_engine(self, look: Look) -> Answer:
+        wanted = max(1, look.question.count) if look.question.invoked else 1
         draws = wanted + _EXTRA_DRAWS if wanted > 1 else 1
         suggestions: list[Suggestion] = []
         reason = ""
-        trace["samples"] = []
+        samples: list[dict[str, Any]] = []
         for sample in range(draws):
-            request = infill_request(question, cursor, mode, sample=sample)
-            generated = await generate(self._engine, request, cursor, mode)
-            shaped = shape(generated.text, cursor, mode, cut=generated.cut, truncated=generated.truncated)
-            refused = silence.worthless(shaped.text, cursor)
-            if refused is None and not question.invoked:
-                refused = silence.unsure(generated.mean_logprob)
-                if refused is None and self._declined.holds(question.uri, cursor, shaped.text):
-                    refused = _TURNED_DOWN
-            suggestion = None
-            if refused is None:
-                suggestion = self._offer(question, cursor, shaped.text, shaped.covers, request)
-                if suggestion is None:
-                    refused = _UNFIT
-                elif any(other.insert_text == suggestion.insert_text for other in suggestions):
-                    refused = "The same as another one."
-                else:
-                    suggestions.append(suggestion)
-                    self._cache.add(Key.of(question), cursor, shaped.text, shaped.covers)
-            reason = reason or refused or ""
-            trace["samples"].append(
-                generated.trace
-                | {
-                    "steps": list(shaped.steps),
-                    "text": shaped.text,
-                    "covers": shaped.covers,
-                    "refused": refused or "",
-                }
-            )
+            look, generated = await self._generate(look, sample)
+            cut, truncated = generated.cut, generated.truncated
+            shaped = shape(generated.text, look.cursor, look.mode, cut=cut, truncated=truncated)
+            suggestion, refused = self._judge(look, generated, shaped)
+            if suggestion and any(other.insert_text == suggestion.insert_text for other in suggestions):
+                suggestion, refused = None, "The same as another one."
+            if suggestion:
+                suggestions.append(suggestion)
+                self._cache.add(Key.of(look.question), look.cursor, shaped.text, shaped.covers)
+            reason = reason or refused
+            shaping = {"steps": list(shaped.steps), "text": shaped.text, "covers": shaped.covers}
+            samples.append(generated.trace | shaping | {"refused": refused})
             if len(suggestions) == wanted:
                 break
+        trace = look.trace | {"samples": samples}
         return Answer(tuple(suggestions), "From the model." if suggestions else reason, trace)
 
-    def _offer(
-        self, question: Question, cursor: Cursor, text: str, covers: int, request: InfillRequest
-    ) -> Suggestion | None:
-        """The suggestion as the editor is to apply it; None when it cannot stand with the selected entry."""
-        start = end = question.offset
-        insert_text = text
-        if question.selected is not None:
-            fitted = fit_selected(text, covers, cursor)
-            if fitted is None:
-                return None
-            text, covers = fitted, 0
-            start, end = question.selected.start, question.selected.end
-            insert_text = question.selected.text + text
-        suggestion = Suggestion(uuid.uuid4().hex, insert_text, start, end + covers)
-        _remember(
-            self._offered,
-            suggestion.id,
-            _Offered(question.uri, cursor, text, covers, insert_text, request),
-        )
-        return suggestion
+    async def _generate(self, look: Look, sample: int) -> tuple[Look, Generated]:
+        """The model's text, and the question that it is for: the one given, or a newer one that followed."""
+        while True:
+            request = infill_request(look.question, look.cursor, look.mode, sample=sample)
+            generation = Generation(self._engine, request, look.cursor, look.mode)
+            if look.question.invoked or look.question.selected is not None:
+                generated = await generation.read()
+            else:
+                look, generated = await self._following.read(generation, look)
+            if generated is not None:
+                return look, generated
+
+    def _judge(self, look: Look, generated: Generated, shaped: Shaped) -> tuple[Suggestion | None, str]:
+        """The suggestion, or why there is none."""
+        question, cursor = look.question, look.cursor
+        refused = silence.worthless(shaped.text, cursor)
+        if refused is None and not question.invoked:
+            refused = silence.unsure(generated.mean_logprob)
+            if refused is None and self._undone.holds(question.uri, cursor, shaped.text):
+                refused = _UNDONE
+        if refused is not None:
+            return None, refused
+        request = infill_request(question, cursor, look.mode)
+        suggestion = self._offers.make(question, cursor, shaped.text, shaped.covers, request)
+        return suggestion, "" if suggestion else _UNFIT
 
     async def _warm_quietly(self, request: InfillRequest) -> None:
         # Only a preparation: the next question tells the user if the engine is in trouble.
         with suppress(HearthError):
             await self._engine.warm(request)
-
-
-def _remember(memory: OrderedDict[str, _T], key: str, value: _T) -> None:
-    memory[key] = value
-    memory.move_to_end(key)
-    while len(memory) > _REMEMBERED:
-        memory.popitem(last=False)
 
 
 def _describe(cursor: Cursor) -> dict[str, Any]:

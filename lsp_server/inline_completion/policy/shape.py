@@ -61,6 +61,8 @@ def shape(raw: str, cursor: Cursor, mode: Mode, *, cut: Cut | None, truncated: b
         step(again.rule, lambda value: value[: again.keep])
     step("repeats the text below", lambda value: trim_overlap(value, cursor))
     step("trailing blanks", lambda value: _trim_end(value, cursor))
+    if mode is Mode.MULTI and cursor.before_line:
+        step("whole lines", lambda value: f"{value.rstrip()}\n" if value.strip() else value)
     return Shaped(text, covered(text, cursor), tuple(steps))
 
 

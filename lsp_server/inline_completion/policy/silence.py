@@ -13,7 +13,7 @@ from lsp_server.inline_completion.policy.tail import blocking_tail
 # llama.vim's default (g:llama_config.max_line_suffix).
 MAX_TAIL = 8
 # Mean natural-log probability per token below which an unasked suggestion is held back. About e^-1.2 = 30 %
-# a token: a starting value, to be measured against accepted and rejected suggestions.
+# a token: a starting value, to be measured against what gets accepted.
 MIN_MEAN_LOGPROB = -1.2
 # Lines with fewer letters and digits ("}", "else:" has four) recur in every file by right.
 MIN_SIGNIFICANT = 3

@@ -141,13 +141,17 @@ def _free_lines(draft: Draft) -> Iterator[tuple[Line, bool]]:
 def _block_end(draft: Draft) -> Cut | None:
     cursor = draft.cursor
     floor = block_floor(cursor)
+    below = indent_width(cursor.line_below, cursor.unit)
     deeper = False
     for line, gap in _free_lines(draft):
         indent = indent_width(line.text, cursor.unit)
         if line.text.lstrip()[0] in CLOSERS:
             continue
         if indent < floor:
-            return Cut(line.start, "block end")
+            # Where the file goes on further out, the hole may reach out there too, up to that line.
+            if gap or not 0 < below <= indent or line.text.lstrip().startswith(cursor.language.definitions):
+                return Cut(line.start, "block end")
+            floor = indent
         if not cursor.after_opener and indent == floor and gap and (deeper or floor == 0):
             return Cut(line.start, "next unit")
         deeper = deeper or indent > floor
@@ -157,7 +161,8 @@ def _block_end(draft: Draft) -> Cut | None:
 def _reaches_suffix(draft: Draft) -> Cut | None:
     """The model writes again the line that follows the cursor."""
     cursor = draft.cursor
-    following = [line.rstrip() for line in cursor.suffix.split("\n")[1:40] if line.strip()][:2]
+    first = 0 if cursor.before_line else 1
+    following = [line.rstrip() for line in cursor.suffix.split("\n")[first:40] if line.strip()][:2]
     if not following:
         return None
     lines = [line for line in draft.lines if line.whole and line.text.strip()]

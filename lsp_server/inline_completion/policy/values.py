@@ -7,6 +7,10 @@ from typing import Any, Literal
 
 from engine.types import ContextFile
 
+# What a question shows of a document, at the least. The rules look no further, so that a key costs the same
+# in a file of any size: the windows of line_ends, in which every character may be half of a CRLF, and a line.
+SIGHT_BEFORE = 50_000
+SIGHT_AFTER = 18_000
 ModeSetting = Literal["auto", "single", "multi"]
 
 
@@ -14,7 +18,7 @@ ModeSetting = Literal["auto", "single", "multi"]
 class Selected:
     """The entry chosen in the editor's completion list (LSP selectedCompletionInfo).
 
-    start, end: the range it would replace, code-point offsets into the document.
+    start, end: the range it would replace, code-point offsets into the question's text.
     text: what it would put there.
     """
 
@@ -27,8 +31,10 @@ class Selected:
 class Question:
     """One request for inline completion, on an immutable snapshot of its document.
 
-    text: the whole document; line ends may be LF, CRLF or CR.
+    text: the document, or SIGHT_BEFORE characters before the cursor and SIGHT_AFTER behind it; line ends may
+        be LF, CRLF or CR.
     offset: the cursor, in code points into text.
+    skipped: characters of the document before text, each CRLF counted once.
     path: relative to the workspace with '/', or "".
     invoked: the user asked by a command (else: the editor asked while typing).
     selected: the entry chosen in the completion list, if that is open.
@@ -43,6 +49,7 @@ class Question:
     offset: int
     language_id: str
     uri: str
+    skipped: int = 0
     path: str = ""
     version: int = 0
     invoked: bool = False

@@ -105,8 +105,10 @@ async def collect(stream):
 async def test_infill_streams_the_text_and_ends_with_reason_and_timing(setup):
     deltas = await collect(setup.engine.infill(InfillRequest("def f(", ")", max_tokens=12)))
     assert "".join(delta.text for delta in deltas) == setup.expected("def f(", 12)
-    *pieces, last = deltas
-    assert all(piece.finish is None and piece.timing is None for piece in pieces)
+    first, *pieces, last = deltas
+    assert all(piece.finish is None for piece in (first, *pieces))
+    assert all(piece.timing is None for piece in pieces)
+    assert (first.timing.prompt_tokens, first.timing.generated_tokens) == (6, first.tokens)
     assert last.finish in (FinishReason.STOP, FinishReason.LENGTH)
     assert last.timing.prompt_tokens == 6
     assert sum(delta.tokens for delta in deltas) == last.timing.generated_tokens

@@ -4,19 +4,29 @@ from pathlib import Path
 
 import pytest
 
-_HELPERS = Path(__file__).parents[1] / "tokenizer" / "helpers.py"
+_TOKENIZER_TESTS = Path(__file__).parents[1] / "tokenizer"
+
+
+def _load(stem):
+    name = f"tokenizer_{stem}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, _TOKENIZER_TESTS / f"{stem}.py")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
 
 
 @pytest.fixture(scope="session")
 def helpers():
     """The tokenizer tests' module helpers.py: small and real vocabularies, llama.cpp."""
-    name = "tokenizer_helpers"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, _HELPERS)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
+    return _load("helpers")
+
+
+@pytest.fixture(scope="session")
+def vocabularies():
+    """The tokenizer tests' module vocabularies.py: real vocabularies without a model."""
+    return _load("vocabularies")
 
 
 @pytest.fixture(scope="session")

@@ -29,11 +29,31 @@ def samples():
 
 
 @pytest.fixture(scope="session")
+def vocabularies():
+    """The module vocabularies.py."""
+    return _load(Path(__file__).with_name("vocabularies.py"))
+
+
+@pytest.fixture(scope="session")
 def toy_tokenizer(helpers):
     """A small tokenizer with Qwen's special tokens."""
     from engine.tokenizer import Tokenizer
 
     return Tokenizer.from_gguf(helpers.toy_metadata())
+
+
+@pytest.fixture(scope="session")
+def toy_sentencepiece(helpers):
+    """A small SentencePiece tokenizer."""
+    from engine.tokenizer import Tokenizer
+
+    return Tokenizer.from_gguf(helpers.toy_sentencepiece({"<tag>": helpers.USER_DEFINED}))
+
+
+@pytest.fixture(scope="session", params=["byte-level", "SentencePiece"])
+def any_toy(request, toy_tokenizer, toy_sentencepiece):
+    """A small tokenizer of each kind."""
+    return toy_tokenizer if request.param == "byte-level" else toy_sentencepiece
 
 
 @pytest.fixture(scope="session", params=["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b", "smollm2-135m"])

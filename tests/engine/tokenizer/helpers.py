@@ -9,11 +9,14 @@ from ctypes import c_bool, c_char_p, c_int32, c_void_p
 from functools import cache
 from pathlib import Path
 
+import gguf
 import platformdirs
 import pytest
 import tokenizers
 from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
+
+from engine.tokenizer.alphabet import BYTE_OF_CHARACTER as BYTE_OF_CHARACTER
 
 CORPUS = Path(__file__).parent / "corpus"
 MODELS = {
@@ -22,7 +25,7 @@ MODELS = {
     "smollm2-135m": "smollm2-135m-instruct-q4_1.gguf",
 }
 
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 1, 2, 3, 4, 5
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 # As in Qwen's files: control tokens, two tags of the text, and padding.
 QWEN_SPECIALS = {
     "<|endoftext|>": CONTROL,
@@ -86,6 +89,36 @@ def toy_metadata(specials=QWEN_SPECIALS, pre="qwen2", **changes):
     )
 
 
+def toy_sentencepiece(specials=None, **changes):
+    """Metadata of a small SentencePiece vocabulary; specials: spelling -> type, after <unk>, <s> and </s>.
+
+    "q" and "é" occur in pieces without being pieces; runs of blanks all have one score, as in Llama's.
+    """
+    texts, merges = _toy_bpe()
+    spell = {character: bytes([byte]) for character, byte in BYTE_OF_CHARACTER.items()}
+    words = [
+        b"".join(map(spell.get, "".join(merge.split(" ")))).decode("utf-8", "ignore") for merge in merges
+    ]
+    letters = [chr(byte) for byte in range(33, 127) if byte != ord("q")] + ["\u2581", "日"]
+    pieces = dict.fromkeys(word.replace(" ", "\u2581") for word in words if word.strip() and "\n" not in word)
+    pieces = [*pieces, "qu", "que", "né", "日日", *letters]
+    runs = ["\u2581" * length for length in range(2, 17)]
+    special = {"<unk>": UNKNOWN, "<s>": CONTROL, "</s>": CONTROL} | (specials or {})
+    texts = [*special, *(f"<0x{byte:02X}>" for byte in range(256)), *runs, *dict.fromkeys(pieces)]
+    count = len(texts) - len(special) - 256
+    values = {
+        "model": "llama",
+        "tokens": [text.encode() for text in texts],
+        "token_type": [*special.values(), *[BYTE] * 256, *[NORMAL] * count],
+        "scores": [0.0] * (len(special) + 256)
+        + [-1e9] * len(runs)
+        + [-float(n) for n in range(count - len(runs))],
+    } | changes
+    return DictMetadata(
+        {f"tokenizer.ggml.{key}": value for key, value in values.items() if value is not None}
+    )
+
+
 class FileMetadata(DictMetadata):
     """A GGUF file's metadata, read fast: the gguf package takes ten seconds for Qwen's vocabulary."""
 
@@ -124,6 +157,30 @@ class FileMetadata(DictMetadata):
         values = list(struct.unpack_from(layout, self._data, self._at))
         self._at += struct.calcsize(layout)
         return values
+
+
+def write_vocabulary(path, metadata):
+    """A GGUF file with a tokenizer and no weights."""
+    writer = gguf.GGUFWriter(path, "llama")
+    values = {key.removeprefix("tokenizer.ggml."): value for key, value in metadata.values.items()}
+    writer.add_tokenizer_model(values["model"])
+    if "pre" in values:
+        writer.add_tokenizer_pre(values["pre"])
+    writer.add_token_list(values["tokens"])
+    writer.add_token_types(values["token_type"])
+    if "merges" in values:
+        writer.add_token_merges([merge.decode() for merge in values["merges"]])
+    if "scores" in values:
+        writer.add_token_scores(values["scores"])
+    for key in ("bos_token_id", "eos_token_id"):
+        if key in values:
+            writer.add_uint32(f"tokenizer.ggml.{key}", values[key])
+    for key in ("add_bos_token", "add_space_prefix"):
+        if key in values:
+            writer.add_bool(f"tokenizer.ggml.{key}", values[key])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
 
 
 def model_path(name):

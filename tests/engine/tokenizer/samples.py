@@ -111,6 +111,16 @@ TORTURE = {
 }  # fmt: skip
 
 
+def fixed_texts():
+    """name -> text: the samples that are the same on every machine."""
+    texts = {f"torture: {name}": text for name, text in TORTURE.items()}
+    corpus = sorted(Path(__file__).with_name("corpus").iterdir())
+    texts |= {f"corpus: {path.name}": path.read_text() for path in corpus}
+    for language in LANGUAGES:
+        texts |= {f"salad: {language} {seed}": salad(language, seed) for seed in range(2)}
+    return texts
+
+
 def code_points():
     """Lines of text that show every code point of planes 0 to 3 and 14 in several places, and some of the
     other planes, where nothing is assigned but private use."""

@@ -2,7 +2,6 @@
 
 from itertools import combinations
 
-import gguf
 import pytest
 
 from engine.tokenizer import Tokenizer
@@ -12,28 +11,11 @@ from engine.tokenizer.pretokenizers import RULES
 pytestmark = pytest.mark.oracle
 
 
-def write_vocabulary(path, metadata):
-    """A GGUF file with a tokenizer and no weights."""
-    writer = gguf.GGUFWriter(path, "llama")
-    values = metadata.values
-    writer.add_tokenizer_model(values["tokenizer.ggml.model"])
-    writer.add_tokenizer_pre(values["tokenizer.ggml.pre"])
-    writer.add_token_list(values["tokenizer.ggml.tokens"])
-    writer.add_token_types(values["tokenizer.ggml.token_type"])
-    writer.add_token_merges([merge.decode() for merge in values["tokenizer.ggml.merges"]])
-    for key in ("bos", "eos"):
-        if (token := values.get(f"tokenizer.ggml.{key}_token_id")) is not None:
-            writer.add_uint32(f"tokenizer.ggml.{key}_token_id", token)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.close()
-
-
 @pytest.fixture
 def both(helpers, tmp_path):
     def make(**changes):
         metadata = helpers.toy_metadata(add_bos_token=None, **changes)
-        write_vocabulary(tmp_path / "vocabulary.gguf", metadata)
+        helpers.write_vocabulary(tmp_path / "vocabulary.gguf", metadata)
         return Tokenizer.from_gguf(metadata), helpers.LlamaCppVocabulary(tmp_path / "vocabulary.gguf")
 
     return make
@@ -51,10 +33,10 @@ def test_ids_are_llama_cpps(both, samples, helpers, pre):
 
 @pytest.mark.parametrize("pre", sorted({rule: pre for pre, rule in RULES.items()}.values()))
 def test_every_code_point(both, samples, pre):
-    # llama.cpp hides the spaces beyond Latin-1 from this rule's range of CJK characters, which spans them;
-    # the model's own tokenizer does not, and neither do we.
+    # llama.cpp hides the spaces beyond Latin-1 from these rules' range of CJK characters, which spans them;
+    # the models' own tokenizers do not, and neither do we.
     apart = {chr(p) for p in [*range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F]}
-    hidden = str.maketrans(dict.fromkeys(apart)) if pre == "deepseek-coder" else {}
+    hidden = str.maketrans(dict.fromkeys(apart)) if pre in ("deepseek-coder", "deepseek-llm") else {}
     ours, theirs = both(pre=pre)
     wrong = [
         text[:2]

@@ -21,8 +21,10 @@ def tokenizer(toy_tokenizer):
 
 @settings(deadline=None)
 @given(text=any_text)
-def test_decoding_gives_the_text_back(tokenizer, text):
-    assert tokenizer.decode(tokenizer.encode(text)) == text
+def test_decoding_gives_the_text_back(any_toy, text):
+    # Only SentencePiece's own sign for a blank is lost: it becomes one.
+    expected = text.replace("\u2581", " ") if any_toy.text_prefix else text
+    assert any_toy.decode(any_toy.encode(text)) == expected
 
 
 @settings(deadline=None)
@@ -169,7 +171,7 @@ def test_every_word_rule_compiles_and_loses_nothing(helpers, samples, pre):
 @pytest.mark.parametrize(
     ("changes", "names"),
     [
-        ({"model": "llama"}, "llama"),
+        ({"model": "bert"}, "bert"),
         ({"model": None}, "None"),
         ({"pre": "martian"}, "martian"),
         ({"tokens": None}, "tokenizer.ggml.tokens"),

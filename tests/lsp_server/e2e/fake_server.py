@@ -48,6 +48,9 @@ class Policy:
             os.write(1, b"noise from native code\n")
         return Answer((Suggestion("s1", "ghost", question.offset, question.offset),), "scripted")
 
+    def follow(self, question):
+        return False
+
     async def warm(self, question):
         pass
 

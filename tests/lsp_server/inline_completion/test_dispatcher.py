@@ -10,14 +10,20 @@ from lsp_server.inline_completion.dispatcher import Dispatcher
 
 
 class Work:
-    """Work that runs until `finish` is set and notes what happened to it."""
+    """Work that runs until `finish` is set and notes what happened to it; `follows` newer work or not."""
 
-    def __init__(self, name, log):
+    def __init__(self, name, log, follows=False):
         self.name = name
         self.log = log
+        self.follows = follows
         self.finish = asyncio.Event()
 
-    async def __call__(self):
+    def follow(self, newer):
+        if self.follows:
+            self.log.append(f"{self.name} follows {newer.name}")
+        return self.follows
+
+    async def run(self):
         self.log.append(f"{self.name} starts")
         try:
             await self.finish.wait()
@@ -35,7 +41,17 @@ def log():
 
 @pytest.fixture
 def work(log):
-    return lambda name: Work(name, log)
+    return lambda name, **options: Work(name, log, **options)
+
+
+class Plain:
+    """Work that is one function."""
+
+    def __init__(self, run, follows=False):
+        self.run, self.follows = run, follows
+
+    def follow(self, newer):
+        return self.follows
 
 
 async def turns(count=3):
@@ -71,7 +87,7 @@ async def test_the_waiting_one_is_replaced_and_never_starts(work, log):
         finally:
             await hold.wait()
 
-    running = dispatcher.submit("doc", slow_to_stop)
+    running = dispatcher.submit("doc", Plain(slow_to_stop))
     await turns()
     b, c = work("b"), work("c")
     waiting = dispatcher.submit("doc", b)
@@ -83,6 +99,49 @@ async def test_the_waiting_one_is_replaced_and_never_starts(work, log):
     c.finish.set()
     assert await newest == "c"
     assert log == ["c starts", "c ends"]
+
+
+async def test_work_that_follows_goes_on_and_answers_the_newest(work, log):
+    dispatcher, a = Dispatcher(), work("a", follows=True)
+    answers = [dispatcher.submit("doc", a)]
+    await turns()
+    for name in ("b", "c"):
+        answers.append(dispatcher.submit("doc", work(name)))
+        assert answers[-2].result() is None  # before the loop had any turn
+        await turns()
+    a.finish.set()
+    assert await answers[-1] == "a"
+    assert log == ["a starts", "a follows b", "a follows c", "a ends"]
+
+
+async def test_cancelling_the_newest_stops_the_work_that_followed(work, log):
+    dispatcher, a, c = Dispatcher(), work("a", follows=True), work("c")
+    dispatcher.submit("doc", a)
+    await turns()
+    newest = dispatcher.submit("doc", work("b"))
+    newest.cancel()
+    last = dispatcher.submit("doc", c)  # what stops follows no more
+    c.finish.set()
+    assert await last == "c"
+    assert log == ["a starts", "a follows b", "a stops", "c starts", "c ends"]
+
+
+async def test_a_failure_reaches_the_request_that_was_followed(work):
+    dispatcher = Dispatcher()
+    gate = asyncio.Event()
+
+    async def fail():
+        await gate.wait()
+        raise ValueError("x")
+
+    failing = Plain(fail, follows=True)
+    first = dispatcher.submit("doc", failing)
+    await turns()
+    second = dispatcher.submit("doc", work("b"))
+    gate.set()
+    with pytest.raises(ValueError):
+        await second
+    assert first.result() is None
 
 
 async def test_documents_do_not_disturb_each_other(work, log):
@@ -122,7 +181,7 @@ async def test_work_that_cleans_up_is_not_cancelled_again(work, log):
             await hold.wait()
             log.append("cleaned up")
 
-    answer = dispatcher.submit("doc", slow_to_stop)
+    answer = dispatcher.submit("doc", Plain(slow_to_stop))
     await turns()
     answer.cancel()
     await turns()
@@ -152,7 +211,7 @@ async def test_failures_reach_the_caller_and_the_next_one_runs(work):
         raise ValueError("x")
 
     with pytest.raises(ValueError):
-        await dispatcher.submit("doc", fail)
+        await dispatcher.submit("doc", Plain(fail))
     b = work("b")
     b.finish.set()
     assert await dispatcher.submit("doc", b) == "b"
@@ -160,13 +219,13 @@ async def test_failures_reach_the_caller_and_the_next_one_runs(work):
 
 async def test_warming_gives_way_to_requests_and_to_newer_warming(work, log):
     dispatcher = Dispatcher()
-    dispatcher.warm("one", work("warm 1"))
+    dispatcher.warm("one", work("warm 1").run)
     await turns()
-    dispatcher.warm("two", work("warm 2"))
+    dispatcher.warm("two", work("warm 2").run)
     await turns()
     dispatcher.submit("two", work("a"))
     await turns()
-    dispatcher.warm("two", work("warm 3"))
+    dispatcher.warm("two", work("warm 3").run)
     await turns()
     assert log == ["warm 1 starts", "warm 1 stops", "warm 2 starts", "warm 2 stops", "a starts"]
     await dispatcher.close()
@@ -181,9 +240,8 @@ async def test_close_waits_until_everything_has_stopped(work, log):
     assert sorted(log) == sorted([f"{n} {what}" for n in range(3) for what in ("starts", "stops")])
 
 
-steps = st.lists(
-    st.tuples(st.sampled_from(["submit", "cancel", "finish", "drop", "turn"]), st.integers(0, 2)), max_size=30
-)
+KINDS = ["submit", "submit follower", "cancel", "finish", "drop", "turn"]
+steps = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 2)), max_size=30)
 
 
 @settings(deadline=None, max_examples=60)
@@ -217,8 +275,9 @@ async def _never_two_at_once(steps):
         return work
 
     for step, document in steps:
-        if step == "submit":
-            answers[document].append(dispatcher.submit(str(document), make(document)))
+        if step.startswith("submit"):
+            work = Plain(make(document), follows=step == "submit follower")
+            answers[document].append(dispatcher.submit(str(document), work))
         elif step == "cancel" and answers[document]:
             answers[document][-1].cancel()
         elif step == "finish" and gates:

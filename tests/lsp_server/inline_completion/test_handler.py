@@ -109,6 +109,20 @@ async def test_an_answer_that_no_longer_agrees_is_null(session, line, character,
     assert (await session.response(message_id))["result"] is None
 
 
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_key_between_the_answer_and_its_way_out_is_not_overlooked(session, turns):
+    policy = await session.start()
+    uri = session.open("x = ")
+    message_id = await ask_and_hold(session, policy, uri)
+    policy.gate.set()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    sent = session.responses(message_id)
+    session.insert(uri, 2, 0, 4, "gh")
+    (item,) = (await session.response(message_id))["result"]["items"]
+    assert item["range"]["end"]["character"] == (4 if sent else 6)
+
+
 async def test_nothing_for_an_old_version_is_null_and_hides_no_newer_ghost(session):
     policy = await session.start()
     policy.insert = []

@@ -1,9 +1,14 @@
 """Real models on real code, beside llama.cpp: 2,000 positions of the standard library.
 
 Both engines round activations to 8 bits, each in its own way (ours in blocks of 32 columns with float32
-scales), so neither is the exact model. Qwen's figures are gated against llama.cpp directly. For SmolLM2
-llama.cpp's own rounding alone is further than that from the exact model, so there ours must be as near to the
-exact one as llama.cpp is.
+scales, llama.cpp's K-quants in blocks of 256), so neither is the exact model. Qwen's figures are gated
+against llama.cpp directly. For SmolLM2 llama.cpp's own rounding alone is further than that from the exact
+model, so there ours must be as near to the exact one as llama.cpp is.
+
+The 1.5B is compared from each text's second position on: at the first, whose activations have outliers that
+coarse blocks cannot hold, llama.cpp alone is 2 to 4 nats off the exact model (ours at most 0.2). Over all
+2,000 positions of one such comparison, with the weights expanded to float32 (7 GB, too much for every run),
+ours was at 0.0007 and 98.9 %, llama.cpp at 0.0075 and 98.0 %; so the two cannot agree on 98 %.
 """
 
 import argparse
@@ -69,14 +74,20 @@ def exact_copy(source, target):
     return target
 
 
-def test_qwen_is_as_near_to_llama_cpp_as_rounding_allows(real_model, runner, llama_cpp_logits, texts):
-    path = real_model("qwen2.5-coder-0.5b")
+@pytest.mark.parametrize(
+    ("name", "first", "least_agreement"), [("qwen2.5-coder-0.5b", 0, 0.98), ("qwen2.5-coder-1.5b", 1, 0.97)]
+)
+def test_qwen_is_as_near_to_llama_cpp_as_rounding_allows(
+    name, first, least_agreement, real_model, runner, llama_cpp_logits, texts
+):
+    path = real_model(name)
     tokens = texts(path)
-    ours = [runner(path).logits(np.array(ids, np.int32)) for ids in tokens]
-    theirs = [llama_cpp_logits(path, ids) for ids in tokens]
+    ours = [runner(path).logits(np.array(ids, np.int32))[first:] for ids in tokens]
+    theirs = [llama_cpp_logits(path, ids)[first:] for ids in tokens]
     divergence, agreement = distance(theirs, ours)
+    print(f"{name}: mean KL {divergence:.5f}, same best token {agreement:.2%}")  # shown by pytest -rP
     assert divergence <= 3e-3
-    assert agreement >= 0.98
+    assert agreement >= least_agreement
 
 
 def test_smollm2_is_as_near_to_the_exact_model_as_llama_cpp(

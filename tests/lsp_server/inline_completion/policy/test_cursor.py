@@ -33,6 +33,7 @@ def test_literal(cursor_at, document, language_id, literal):
         ("foo(bar(¦)\n", (")",)),
         ("foo([¦])\n", ()),
         ("foo([¦\n", ("]", ")")),
+        ("x = [(a¦]\n", (")",)),
         ("foo('(¦')\n", ()),
     ],
 )

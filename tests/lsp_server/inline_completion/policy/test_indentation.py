@@ -15,6 +15,7 @@ FOUR = IndentUnit(False, 4)
         ("if a:\n\tb\n", IndentUnit(True, 8)),
         ("a\nb\n", IndentUnit(True, 8)),  # the editor's options
         ("f(a,\n       b)\nif a:\n    b\n", FOUR),
+        ("def f():\n    x = [\n      1,\n    ]\n    y = [\n      2,\n    ]\n", FOUR),
     ],
 )
 def test_detect_unit(text, unit):

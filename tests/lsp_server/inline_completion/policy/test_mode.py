@@ -41,6 +41,8 @@ def test_by_position(cursor_at, document, language_id, mode):
 def test_invoked_is_several_lines_unless_text_stands_right_of_the_cursor(cursor_at):
     assert decide_mode(cursor_at("x = ¦\n"), "auto", invoked=True)[0] == "multi"
     assert decide_mode(cursor_at("foo(¦, x)\n"), "auto", invoked=True)[0] == "single"
+    assert decide_mode(cursor_at("¦foo(x)\n"), "auto", invoked=True)[0] == "single"
+    assert decide_mode(cursor_at("if x:\n¦    foo(x)\n"), "auto", invoked=True)[0] == "multi"
 
 
 def test_the_users_setting_wins(cursor_at):

@@ -165,20 +165,29 @@ async def test_automatic_gives_one_item(ask, scripted):
     assert len(answer.suggestions) == len(engine.requests) == 1
 
 
-@pytest.mark.parametrize("outcome", ["rejected", "accepted"])
-async def test_what_was_turned_down_or_undone_is_not_offered_again(ask, scripted, outcome):
+async def test_what_was_undone_is_not_offered_again(ask, scripted):
     engine = scripted("1\n")
     policy = CompletionPolicy(engine)
     first = (await policy.answer(ask("x = ¦\n"))).suggestions[0]
-    getattr(policy, outcome)(first.id)
+    policy.accepted(first.id)
     answer = await policy.answer(ask("x = ¦\n"))
     assert answer.suggestions == ()
-    assert "turned down" in answer.reason
+    assert "undone" in answer.reason
     assert len(engine.requests) == 1
     in_another_mode = await policy.answer(ask("x = ¦\n", mode="single"))
-    assert "turned down" in in_another_mode.reason
+    assert "undone" in in_another_mode.reason
     asked = await policy.answer(ask("x = ¦\n", invoked=True, mode="single", count=1))
     assert asked.suggestions[0].insert_text == "1"
+
+
+async def test_a_slip_of_the_finger_loses_nothing(ask, scripted):
+    """What was shown, typed over and deleted again is wanted as much as before."""
+    policy = CompletionPolicy(scripted("1\n", "q\n"))
+    first = (await policy.answer(ask("x = ¦\n"))).suggestions[0]
+    policy.shown(first.id)
+    await policy.answer(ask("x = w¦\n"))
+    again = await policy.answer(ask("x = ¦\n"))
+    assert again.suggestions[0].insert_text == first.insert_text
 
 
 async def test_acceptance_prepares_the_next_prompt(ask, scripted):
@@ -226,7 +235,6 @@ async def test_unknown_ids_are_ignored(scripted):
     policy.shown("no such id")
     policy.accepted("no such id")
     policy.partially_accepted("no such id", 3)
-    policy.rejected("no such id")
 
 
 async def test_warm_prepares_the_same_prompt_as_the_answer(ask, scripted):
@@ -297,6 +305,23 @@ async def test_a_cursor_outside_the_text_gives_nothing(scripted, offset):
     assert engine.requests == []
 
 
+@pytest.mark.parametrize(
+    ("document", "language_id", "model"),
+    [
+        ("f(*args, *¦)\n", "python", "*kwargs)"),
+        ("y = x *¦\n", "python", "* 2"),
+        ("    xs.retain(|x| *¦)\n", "rust", "*x > 2)"),
+        ("i +¦\n", "typescript", "+;"),
+    ],
+)
+async def test_an_operator_that_may_stand_twice_is_not_taken_for_a_repetition(
+    ask, scripted, apply, document, language_id, model
+):
+    question = ask(document, language_id)
+    (item,) = (await CompletionPolicy(scripted(model)).answer(question)).suggestions
+    assert apply(question, item).startswith(document.partition("¦")[0] + model[0])
+
+
 async def test_the_trace_tells_the_story(ask, scripted):
     engine = scripted("a + b\n\n\ndef sub", finish=FinishReason.LENGTH)
     answer = await CompletionPolicy(engine).answer(ask("def add(a, b):\n    ¦\n"))
@@ -321,7 +346,7 @@ async def test_memory_is_bounded(ask, scripted):
     for number in range(300):
         await policy.answer(ask(f"x{number} = ¦\n", uri=f"file:///{number}"))
     assert len(policy._cache) == 64
-    assert len(policy._offered) == len(policy._latest) == 128
+    assert len(policy._offers) == len(policy._latest) == 128
 
 
 async def test_outcomes_are_counted_once(ask, scripted):
@@ -330,6 +355,5 @@ async def test_outcomes_are_counted_once(ask, scripted):
     policy.shown(first.id)
     policy.accepted(first.id)
     policy.accepted(first.id)
-    policy.rejected(first.id)
     answer = await policy.answer(ask("y = ¦\n"))
     assert answer.trace["outcomes"] == {"shown": 1, "accepted": 1}
