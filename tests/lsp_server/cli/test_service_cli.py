@@ -108,3 +108,28 @@ def test_an_untrusted_folder_is_told(hearth, daemon_home):
 
 def test_a_bad_port_is_wrong_usage(hearth):
     assert hearth("serve", "--tcp", "70000").returncode == 2
+
+
+def test_serve_until_ctrl_c(hearth, daemon_home, tiny_model):
+    command = [sys.executable, "-m", "lsp_server", "serve", "--model", str(tiny_model("qwen2")), "--tcp", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as serving:
+        told = [serving.stderr.readline() for _ in range(3)]
+        assert told[0] == f"The engine listens on {daemon_home.places.socket}\n"
+        state = daemon_home.state()
+        assert state["pid"] == serving.pid
+        assert told[1].startswith(f"and on http://127.0.0.1:{state['tcp_port']},")
+        assert told[2] == f"{daemon_home.home / 'state/token'}\n"
+        again = hearth("serve")
+        assert again.returncode == 0
+        assert "runs already" in again.stderr
+        serving.send_signal(signal.SIGINT)
+        assert serving.wait() == 0
+
+
+def test_serve_that_cannot_start_says_why(hearth, daemon_home):
+    (daemon_home.home / "config").mkdir(parents=True)
+    (daemon_home.home / "config/service.toml").write_text("threads = -1\n")
+    told = hearth("serve")
+    assert told.returncode == 1
+    assert "threads" in told.stderr
+    assert "Traceback" not in told.stderr
