@@ -220,13 +220,16 @@ async def test_two_waiting_requests_cancelled_at_once_hold_nobody_up(machine, ma
     host = make_host()
     first = host.infill(REQUEST)
     await started(first)
-    others = [asyncio.create_task(text(host.infill(REQUEST, "two"))) for _ in range(3)]
-    later = asyncio.create_task(text(host.infill(REQUEST, "one")))
+    names = ("two", "one", "one")
+    other, again, later = (asyncio.create_task(text(host.infill(REQUEST, name))) for name in names)
     await settle()
-    for other in others:
-        other.cancel()
-    await first.aclose()
+    other.cancel()
+    again.cancel()  # when the first of the two lets go, this one's turn has come, and nobody waits for it
     assert await later == "one"
+    ended = await asyncio.gather(other, again, return_exceptions=True)
+    assert [type(one) for one in ended] == [asyncio.CancelledError] * 2
+    await first.aclose()
+    assert host.counts.running == host.counts.waiting == 0
 
 
 async def test_a_failed_load_is_told_to_each_and_the_next_model_works(machine, make_host):
