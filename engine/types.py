@@ -6,6 +6,7 @@ and over the resident service's socket later.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
@@ -216,8 +217,11 @@ class TokenLogprob:
     top: the likeliest tokens in its place, likeliest first, itself perhaps among them; their `top` is empty.
     """
 
+    # For the way through JSON, by pydantic: a token need not be UTF-8.
+    __pydantic_config__ = {"ser_json_bytes": "base64", "val_json_bytes": "base64"}  # noqa: RUF012
+
     token: int
-    bytes: bytes
+    bytes: builtins.bytes
     logprob: float
     top: tuple[TokenLogprob, ...] = ()
 
@@ -230,6 +234,7 @@ class TextDelta:
     tokens: how many tokens this piece accounts for (0 is possible while a character is incomplete).
     finish, timing: set on the last piece of a stream, None before.
     logprobs: the piece's tokens one by one, where the request asked for them.
+    stop: on the last piece, the request's stop string that ended the stream; "" when none did.
     """
 
     text: str
@@ -238,6 +243,7 @@ class TextDelta:
     finish: FinishReason | None = None
     timing: Timing | None = None
     logprobs: tuple[TokenLogprob, ...] = ()
+    stop: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +260,7 @@ class ToolCallDelta:
 class ChatDelta:
     """A piece of an assistant message: content, reasoning, pieces of tool calls, or just its end.
 
-    tokens, logprobs, finish, timing: as in TextDelta; logprobs cover content alone.
+    tokens, logprobs, finish, timing, stop: as in TextDelta; logprobs cover content alone.
     """
 
     text: str = ""
@@ -264,13 +270,14 @@ class ChatDelta:
     logprobs: tuple[TokenLogprob, ...] = ()
     finish: FinishReason | None = None
     timing: Timing | None = None
+    stop: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
     """A snapshot for status bars, budgets and `hearth.explain`.
 
-    state: "loading", "ready", "busy" or "failed".
+    state: "loading", "ready", "busy" or "failed"; or "unloaded", when the next request loads the model.
     prefill_tps, decode_tps: measured tokens per second on this machine (0 until first measured).
     kernels: the instruction set that runs ("scalar", "avx2", "avx512-vnni", ...).
     message: for a person; why loading or failed, "" when all is well.
