@@ -52,3 +52,34 @@ class EngineUnavailable(HearthError):
     """The engine is not running, is still loading, or was shut down."""
 
     code = "engine-unavailable"
+
+
+class PromptTooLong(RequestError):
+    """The prompt does not fit the model's window; `what` says by how many tokens."""
+
+    code = "prompt-too-long"
+
+
+class ModelNotFound(RequestError):
+    """The request names a model that is not there."""
+
+    code = "model-not-found"
+
+
+class EngineBusy(HearthError):
+    """The engine's queue is full; the request was not started.
+
+    retry_after: seconds after which it is worth trying again.
+    """
+
+    code = "engine-busy"
+
+    def __init__(self, what: str, *, meaning: str = "", action: str = "", retry_after: float = 1.0) -> None:
+        super().__init__(what, meaning=meaning, action=action)
+        self.retry_after = retry_after
+
+
+class DeadlineExceeded(HearthError):
+    """The request took longer than it was given; what it had is lost."""
+
+    code = "deadline"

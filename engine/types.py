@@ -236,6 +236,7 @@ class TextDelta:
     timing: set on the first piece, so that queue and prefill are known also of a stream that is closed early,
         and on the last; None between.
     logprobs: the piece's tokens one by one, where the request asked for them.
+    stop: on the last piece, the request's stop string that ended the stream; "" when none did.
     """
 
     text: str
@@ -244,6 +245,7 @@ class TextDelta:
     finish: FinishReason | None = None
     timing: Timing | None = None
     logprobs: tuple[TokenLogprob, ...] = ()
+    stop: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +262,7 @@ class ToolCallDelta:
 class ChatDelta:
     """A piece of an assistant message: content, reasoning, pieces of tool calls, or just its end.
 
-    tokens, logprobs, finish, timing: as in TextDelta; logprobs cover content alone.
+    tokens, logprobs, finish, timing, stop: as in TextDelta; logprobs cover content alone.
     """
 
     text: str = ""
@@ -270,6 +272,7 @@ class ChatDelta:
     logprobs: tuple[TokenLogprob, ...] = ()
     finish: FinishReason | None = None
     timing: Timing | None = None
+    stop: str = ""
 
 
 @dataclass(frozen=True, slots=True)

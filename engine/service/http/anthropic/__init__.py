@@ -1,0 +1,1 @@
+"""Anthropic's API: messages and the counting of their tokens."""

@@ -1,0 +1,140 @@
+"""From the bytes of a request to a checked value: strict JSON first, then the model of its route."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from engine.service.http.problems import BadField
+
+T = TypeVar("T")
+
+MAX_DEPTH = 64
+"""Levels of nesting; templates, schemas and serialisers recurse over what is let through."""
+
+
+def parse_json(body: bytes) -> object:
+    """The value of a JSON text. Raises BadField for anything that two readers might read differently.
+
+    Refused beside what is no JSON: text that is not UTF-8, a name twice in one object, NaN and infinities, numbers
+    beyond a double, half a surrogate pair, and nesting deeper than MAX_DEPTH.
+    """
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadField("", f"The body is not UTF-8: byte {error.start} is part of no character.") from None
+    try:
+        value = json.loads(
+            text, object_pairs_hook=_object, parse_constant=_no_constant, parse_float=_finite
+        )
+    except json.JSONDecodeError as error:
+        raise BadField(
+            "", f"The body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+        ) from None
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError:  # an integer with more digits than Python converts
+        raise BadField("", "The body has a number that is too long.") from None
+    _check_depth(value)
+    # Only an escape can make half a pair: as bytes it would not have been UTF-8.
+    if "\\ud" in text or "\\uD" in text:
+        _check_surrogates(value)
+    return value
+
+
+def read_body(body: bytes, adapter: TypeAdapter[T]) -> T:
+    """The request in a body. Raises BadField, which names the field."""
+    value = parse_json(body)
+    if not isinstance(value, dict):
+        raise BadField("", "The body must be a JSON object.")
+    try:
+        # From the text, not the value: strictness means for JSON what it should (an array may be a tuple).
+        return adapter.validate_json(body, strict=True)
+    except ValidationError as error:
+        raise _bad_field(error, value) from None
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadField(twice[:80].encode(errors="replace").decode(), "The field is there twice.")
+    return made
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise BadField("", f"The body has {name}, which is no JSON number.")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise BadField("", "The body has a number that is too large.")
+    return number
+
+
+def _check_depth(value: object) -> None:
+    level: list[object] = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for parent in level
+            if isinstance(parent, (dict, list))
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(child, (dict, list))
+        ]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _too_deep() -> BadField:
+    return BadField("", f"The body is nested more than {MAX_DEPTH} levels deep.")
+
+
+def _check_surrogates(value: object) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise BadField("", "The body has half of a surrogate pair, which is no character.") from None
+
+
+_WORDS = {
+    "extra_forbidden": "This field is unknown or not supported.",
+    "unexpected_keyword_argument": "This field is unknown or not supported.",
+    "missing": "This field is required.",
+    "missing_argument": "This field is required.",
+}
+
+
+def _bad_field(error: ValidationError, value: object) -> BadField:
+    """The complaint that reaches deepest: in a union, that of the branch which the client most likely meant."""
+    complaints = error.errors(include_url=False, include_context=False, include_input=False)
+    paths = [_path(complaint["loc"], value) for complaint in complaints]
+    deepest = max(range(len(paths)), key=lambda index: len(paths[index]))
+    complaint = complaints[deepest]
+    message = _WORDS.get(complaint["type"], complaint["msg"].rstrip(".") + ".")
+    field = ".".join(str(part) for part in paths[deepest])
+    return BadField(field[:200].encode(errors="replace").decode(), message)
+
+
+def _path(location: Sequence[str | int], value: Any) -> list[str | int]:
+    """A location without the names of union branches, which the request does not have."""
+    path: list[str | int] = []
+    for index, part in enumerate(location):
+        is_there = part in value if isinstance(value, dict) else _is_index(part, value)
+        if is_there:
+            value = value[part]
+            path.append(part)
+        elif index == len(location) - 1 and isinstance(value, dict) and isinstance(part, str):
+            path.append(part)  # what is missing
+    return path
+
+
+def _is_index(part: str | int, value: object) -> bool:
+    return isinstance(value, list) and isinstance(part, int) and part < len(value)

@@ -1,0 +1,59 @@
+"""POST /v1/embeddings."""
+
+from __future__ import annotations
+
+import base64
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field, TypeAdapter
+from starlette.responses import JSONResponse
+
+from engine.service.http.endpoint import Answer, Asked, Endpoint
+from engine.service.http.fields import Ignored, Name, Strict, TokenId, Unsupported
+from engine.service.http.problems import BadField
+from engine.service.http.service import Service
+
+Text = Annotated[str, Field(min_length=1)]
+MAX_TEXTS = 2048
+"""As in OpenAI's API."""
+
+
+class EmbeddingsBody(Strict):
+    model: Name
+    input: Text | Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)] | list[TokenId] | list[list[TokenId]]
+    encoding_format: Literal["float", "base64"] | None = None
+    dimensions: Unsupported = None
+    user: Ignored = None
+
+    def texts(self) -> list[str]:
+        """Raises BadField for token ids: they are another tokenizer's."""
+        given = [self.input] if isinstance(self.input, str) else self.input
+        texts = [text for text in given if isinstance(text, str)]
+        if len(texts) != len(given) or not texts:
+            raise BadField("input", "Token ids are not supported; send text.")
+        return texts
+
+
+def endpoints(service: Service) -> list[Endpoint]:
+    async def embed(asked: Asked) -> Answer:
+        body: EmbeddingsBody = asked.body
+        model = (await service.model(body.model)).name
+        made = await service.engine.embed(body.texts(), model)
+        data = [
+            {
+                "object": "embedding",
+                "index": index,
+                "embedding": _base64(vector) if body.encoding_format == "base64" else [float(x) for x in vector],
+            }
+            for index, vector in enumerate(made.vectors)
+        ]
+        usage = {"prompt_tokens": made.tokens, "total_tokens": made.tokens}
+        return JSONResponse({"object": "list", "data": data, "model": model, "usage": usage})
+
+    return [Endpoint("POST", "/v1/embeddings", "Vectors of texts", embed, TypeAdapter(EmbeddingsBody))]
+
+
+def _base64(vector: object) -> str:
+    """Little-endian single floats, as OpenAI's clients read them."""
+    return base64.b64encode(np.asarray(vector, dtype="<f4").tobytes()).decode("ascii")
