@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine import errors
-from engine.errors import HearthError
+from engine.errors import EngineBusy, HearthError
 
 _CLASSES = [kind for kind in vars(errors).values() if isinstance(kind, type)]
 _KINDS = {kind.code: kind for kind in _CLASSES if issubclass(kind, HearthError)}
@@ -23,4 +23,7 @@ def error_from_json(value: object) -> HearthError | None:
         return None
     told = {key: str(value["error"].get(key, "")) for key in ("kind", "what", "meaning", "action")}
     kind = _KINDS.get(told["kind"], HearthError)
-    return kind(told["what"], meaning=told["meaning"], action=told["action"])
+    error = kind(told["what"], meaning=told["meaning"], action=told["action"])
+    if isinstance(error, EngineBusy) and isinstance(seconds := value["error"].get("retry_after"), int | float):
+        error.retry_after = float(seconds)
+    return error

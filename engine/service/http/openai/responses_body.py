@@ -6,10 +6,26 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from engine.service.http.fields import MAX_TOOLS, Ignored, Name, Schema, Strict, Tokens, Unsupported, schema_constraint
+from engine.service.http.fields import (
+    MAX_TOOLS,
+    Ignored,
+    Name,
+    Schema,
+    Strict,
+    Tokens,
+    Unsupported,
+    schema_constraint,
+)
 from engine.service.http.openai.fields import Effort, Sampled, TopLogprobs
 from engine.service.http.openai.responses_input import InputItem, to_messages
-from engine.service.http.openai.tools import Chosen, FunctionDefinition, Word, allowed_tools, named_tool, plain_choice
+from engine.service.http.openai.tools import (
+    Chosen,
+    FunctionDefinition,
+    Word,
+    allowed_tools,
+    named_tool,
+    plain_choice,
+)
 from engine.service.http.settings import Defaults
 from engine.service.http.thinking import thinking_of
 from engine.types import ChatMessage, ChatRequest, Constraint, ConstraintKind, Tool
