@@ -24,6 +24,7 @@ def error_from_json(value: object) -> HearthError | None:
     told = {key: str(value["error"].get(key, "")) for key in ("kind", "what", "meaning", "action")}
     kind = _KINDS.get(told["kind"], HearthError)
     error = kind(told["what"], meaning=told["meaning"], action=told["action"])
-    if isinstance(error, EngineBusy) and isinstance(seconds := value["error"].get("retry_after"), int | float):
+    seconds = value["error"].get("retry_after")
+    if isinstance(error, EngineBusy) and isinstance(seconds, int | float):
         error.retry_after = float(seconds)
     return error
