@@ -62,11 +62,10 @@ def run(
     with ExitStack() as stack:
         lock = stack.enter_context(_lock(places))
         with _starting(places):
-            if not lock.try_take():
-                if answers(places.socket):
-                    on_listening(Listening(str(places.socket), None, already_ran=True))
-                    return
-                lock.take()  # it is on its way out
+            if answers(places.socket):
+                on_listening(Listening(str(places.socket), None, already_ran=True))
+                return
+            lock.take()  # at once, unless another one is on its way out
             log_file = start_logging(paths.logs_dir(), settings.log_level)
             unix = stack.enter_context(listen_unix(places.socket))
             tcp = (

@@ -215,6 +215,15 @@ def test_what_lies_in_the_way_is_replaced(daemon_home, left, tmp_path):
     assert (tmp_path / "precious").read_text() == "precious"
 
 
+def test_a_deleted_lock_file_does_not_make_two(daemon_home):
+    daemon = daemon_home.start()
+    daemon_home.places.lock.unlink()
+    second = daemon_home.start()
+    assert second.report == {"ready": True}
+    assert second.wait() == 0
+    assert daemon_home.state()["pid"] == daemon.pid
+
+
 @pytest.mark.parametrize("file", ["lock", "starting"])
 def test_a_lock_that_cannot_be_opened_is_told(daemon_home, tmp_path, file):
     getattr(daemon_home.places, file).symlink_to(tmp_path / "elsewhere")
