@@ -15,7 +15,7 @@ from engine.service.settings import read_settings
 from engine.service.wire import error_to_json
 
 
-def main(arguments: Sequence[str] | None = None, build_app: daemon.AppBuilder | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Exit codes: 0 served to the end, or another daemon runs already; 1 could not start.
 
     One line of JSON goes to the descriptor named by --report-fd: {"ready": true} once clients can connect, or
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None, build_app: daemon.AppBuilder | 
     report = _reporter(given.report_fd)
     try:
         settings = read_settings({"model": given.model, "threads": given.threads})
-        daemon.run(settings, on_listening=lambda _: report({"ready": True}), build_app=build_app)
+        daemon.run(settings, on_listening=lambda _: report({"ready": True}))
     except HearthError as error:
         report(error_to_json(error))
         print(f"{error.code}: {error}", file=sys.stderr)

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-AppBuilder = Callable[["ModelHost", "str | None"], "ASGIApp"]
-"""The HTTP application over a host; with a token where it must be shown."""
-
 
 @dataclass(frozen=True, slots=True)
 class Listening:
@@ -46,12 +43,7 @@ class Listening:
     already_ran: bool
 
 
-def run(
-    settings: ServiceSettings,
-    *,
-    on_listening: Callable[[Listening], None],
-    build_app: AppBuilder | None = None,
-) -> None:
+def run(settings: ServiceSettings, *, on_listening: Callable[[Listening], None]) -> None:
     """Be the daemon until told to end; return at once when there is one already.
 
     on_listening: called when clients can connect; the model is loaded later.
@@ -80,7 +72,7 @@ def run(
         on_listening(Listening(facts.socket, port, already_ran=False))
         faulthandler.enable()
         try:
-            asyncio.run(_serve(settings, facts, unix, tcp, token, build_app or _http_app))
+            asyncio.run(_serve(settings, facts, unix, tcp, token))
         finally:
             # With the lock still held: both are this daemon's own.
             places.socket.unlink(missing_ok=True)
@@ -93,11 +85,11 @@ async def _serve(
     unix: socket.socket,
     tcp: socket.socket | None,
     token: str | None,
-    build_app: AppBuilder,
 ) -> None:
     # Here, so that a process that is not needed ends quickly.
     from engine.service.control import Control
     from engine.service.host import ModelHost
+    from engine.service.http.app import build_app
     from engine.service.models import KnownModels, model_opener
     from engine.service.web import serving
 
@@ -111,10 +103,10 @@ async def _serve(
         idle_seconds=settings.idle_minutes * 60,
     )
     stopping = asyncio.Event()
-    own = Control(build_app(host, None), host, facts, stopping.set)
+    own = Control(build_app(host, token=None), host, facts, stopping.set)
     apps: list[tuple[socket.socket, ASGIApp]] = [(unix, own)]
     if tcp is not None:
-        apps.append((tcp, build_app(host, token)))
+        apps.append((tcp, build_app(host, token=token)))
     log.info("the daemon runs, version %s, protocol %s", facts.version, facts.protocol)
     preloading = asyncio.create_task(_preload(host, settings.model))
     try:
@@ -141,12 +133,6 @@ async def _preload(host: ModelHost, model: str) -> None:
     """Load before the first request comes; a failure is told to those that come."""
     with contextlib.suppress(HearthError):
         await host.load(model)
-
-
-def _http_app(host: ModelHost, token: str | None) -> ASGIApp:
-    from engine.service.http.app import build_app
-
-    return build_app(host, token=token)
 
 
 def _lock(places: Places) -> Lock:

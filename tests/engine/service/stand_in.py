@@ -7,27 +7,12 @@ else comes back word by word.
 
 import asyncio
 import sys
-from contextlib import aclosing
-
-from pydantic import TypeAdapter
-from starlette.applications import Starlette
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
 
 import engine.service.models
 from engine.catalogue.lookup import resolve
-from engine.errors import EngineUnavailable, HearthError, RequestError
+from engine.errors import EngineUnavailable, RequestError
 from engine.service.__main__ import main
-from engine.service.wire import error_to_json
-from engine.types import (
-    ChatDelta,
-    ChatRequest,
-    CompletionRequest,
-    EngineStatus,
-    FinishReason,
-    InfillRequest,
-    TextDelta,
-)
+from engine.types import ChatDelta, EngineStatus, FinishReason, TextDelta
 
 
 class Engine:
@@ -78,48 +63,6 @@ def model_opener(context_tokens):
     return open_model
 
 
-def build_app(host, token):
-    def streaming(start, request_type, delta_type):
-        reads, writes = TypeAdapter(request_type), TypeAdapter(delta_type)
-
-        async def endpoint(request):
-            asked = reads.validate_json(await request.body())
-            stream = start(asked, request.query_params.get("model", ""))
-
-            async def lines():
-                try:
-                    async with aclosing(stream):
-                        async for delta in stream:
-                            yield writes.dump_json(delta) + b"\n"
-                except HearthError as error:
-                    yield JSONResponse(error_to_json(error)).body + b"\n"
-
-            return StreamingResponse(lines(), media_type="application/x-ndjson")
-
-        return endpoint
-
-    async def warm(request):
-        await host.warm(TypeAdapter(InfillRequest).validate_json(await request.body()))
-        return Response(status_code=204)
-
-    async def status(request):
-        return Response(TypeAdapter(EngineStatus).dump_json(await host.status()))
-
-    return Starlette(
-        routes=[
-            Route("/hearth/v1/infill", streaming(host.infill, InfillRequest, TextDelta), methods=["POST"]),
-            Route(
-                "/hearth/v1/complete",
-                streaming(host.complete, CompletionRequest, TextDelta),
-                methods=["POST"],
-            ),
-            Route("/hearth/v1/chat", streaming(host.chat, ChatRequest, ChatDelta), methods=["POST"]),
-            Route("/hearth/v1/warm", warm, methods=["POST"]),
-            Route("/hearth/v1/status", status),
-        ]
-    )
-
-
 if __name__ == "__main__":
     engine.service.models.model_opener = model_opener
-    sys.exit(main(build_app=build_app))
+    sys.exit(main())

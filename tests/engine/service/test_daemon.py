@@ -273,14 +273,22 @@ def test_tcp_is_loopback_only_and_a_taken_port_is_told(daemon_home):
     file.write_text("tcp_port = 0\n")
     daemon_home.start()
     state = daemon_home.state()
-    with socket.create_connection(("127.0.0.1", state["tcp_port"])) as connection:
-        # The routes that stop and load are the socket's alone.
-        connection.sendall(f"GET {HELLO} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode())
-        with connection.makefile("rb") as answer:
-            assert answer.readline().split()[1] == b"404"
     token = daemon_home.home / "state/token"
     assert stat.S_IMODE(token.stat().st_mode) == 0o600
-    assert len(token.read_text().strip()) >= 40
+    shown = token.read_text().strip()
+    assert len(shown) >= 40
+
+    def status_of(path, *headers):
+        with socket.create_connection(("127.0.0.1", state["tcp_port"])) as connection:
+            lines = (f"GET {path} HTTP/1.1", "host: localhost", "connection: close", *headers, "", "")
+            connection.sendall("\r\n".join(lines).encode())
+            with connection.makefile("rb") as answer:
+                return int(answer.readline().split()[1])
+
+    assert status_of("/v1/models") == status_of("/v1/models", "authorization: Bearer wrong") == 401
+    assert status_of("/v1/models", f"authorization: Bearer {shown}") == 200
+    # The routes that stop and load are the socket's alone.
+    assert status_of(HELLO, f"authorization: Bearer {shown}") == 404
 
 
 def test_another_protocol_is_refused_and_the_greeting_is_not(daemon_home):
@@ -347,6 +355,19 @@ def test_nothing_of_a_request_reaches_the_logs(daemon_home):
         writer.close()
         chat = {"messages": [{"role": "user", "content": CANARY}], "tools": [{"name": CANARY}]}
         await daemon_home.ask("POST", "/hearth/v1/chat", json.dumps(chat).encode())
+        function = {"name": "f", "parameters": {"type": "object", "title": CANARY}}
+        called = {"id": "1", "type": "function", "function": {"name": "f", "arguments": CANARY}}
+        openai = {
+            "model": "good",
+            "messages": [
+                {"role": "user", "content": CANARY},
+                {"role": "assistant", "tool_calls": [called]},
+                {"role": "tool", "tool_call_id": "1", "content": CANARY},
+            ],
+            "tools": [{"type": "function", "function": function}],
+        }
+        for body in (openai, {**openai, CANARY: CANARY}, {**openai, "model": CANARY}):
+            await daemon_home.ask("POST", "/v1/chat/completions", json.dumps(body).encode())
         await daemon_home.ask("GET", STATE)
 
     asyncio.run(scenario())
