@@ -6,10 +6,26 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from engine.service.http.fields import MAX_TOOLS, Ignored, Name, Schema, Strict, Tokens, Unsupported, schema_constraint
+from engine.service.http.fields import (
+    MAX_TOOLS,
+    Ignored,
+    Name,
+    Schema,
+    Strict,
+    Tokens,
+    Unsupported,
+    schema_constraint,
+)
 from engine.service.http.openai.fields import Effort, Sampled, TopLogprobs
 from engine.service.http.openai.responses_input import InputItem, to_messages
-from engine.service.http.openai.tools import Chosen, FunctionDefinition, Word, allowed_tools, named_tool, plain_choice
+from engine.service.http.openai.tools import (
+    Chosen,
+    FunctionDefinition,
+    Word,
+    allowed_tools,
+    named_tool,
+    plain_choice,
+)
 from engine.service.http.settings import Defaults
 from engine.service.http.thinking import thinking_of
 from engine.types import ChatMessage, ChatRequest, Constraint, ConstraintKind, Tool
@@ -54,7 +70,9 @@ class JsonSchemaFormat(Strict):
 class TextOptions(Strict):
     """verbosity: accepted, for coding agents send it always."""
 
-    format: Annotated[TextFormat | JsonObjectFormat | JsonSchemaFormat, Field(discriminator="type")] | None = None
+    format: (
+        Annotated[TextFormat | JsonObjectFormat | JsonSchemaFormat, Field(discriminator="type")] | None
+    ) = None
     verbosity: Ignored = None
 
 
@@ -154,7 +172,10 @@ class ResponseBody(Sampled):
             "metadata": self.metadata or {},
             "parallel_tool_calls": self.parallel_tool_calls is not False,
             "previous_response_id": None,
-            "reasoning": {"effort": self.reasoning.effort if self.reasoning is not None else None, "summary": None},
+            "reasoning": {
+                "effort": self.reasoning.effort if self.reasoning is not None else None,
+                "summary": None,
+            },
             "store": False,
             "temperature": self.temperature,
             "text": {"format": {"type": "text"}, **shown.get("text", {})},
