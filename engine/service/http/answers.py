@@ -56,7 +56,9 @@ async def send_stream(stream: Stream, send: Send) -> None:
         except HearthError as error:
             await _send_piece(send, stream.failed(problem_of(error)))
         except Exception as error:  # noqa: BLE001 - the client must hear of the end, whatever it is
-            log.error("%s in a stream\n%s", type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
+            log.error(
+                "%s in a stream\n%s", type(error).__name__, "".join(traceback.format_tb(error.__traceback__))
+            )
             await _send_piece(send, stream.failed(internal_problem(error)))
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -20,17 +20,15 @@ MAX_DEPTH = 64
 def parse_json(body: bytes) -> object:
     """The value of a JSON text. Raises BadField for anything that two readers might read differently.
 
-    Refused beside what is no JSON: text that is not UTF-8, a name twice in one object, NaN and infinities, numbers
-    beyond a double, half a surrogate pair, and nesting deeper than MAX_DEPTH.
+    Refused beside what is no JSON: text that is not UTF-8, a name twice in one object, NaN and infinities,
+    numbers beyond a double, half a surrogate pair, and nesting deeper than MAX_DEPTH.
     """
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadField("", f"The body is not UTF-8: byte {error.start} is part of no character.") from None
     try:
-        value = json.loads(
-            text, object_pairs_hook=_object, parse_constant=_no_constant, parse_float=_finite
-        )
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
         raise BadField(
             "", f"The body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
@@ -113,7 +111,7 @@ _WORDS = {
 
 
 def _bad_field(error: ValidationError, value: object) -> BadField:
-    """The complaint that reaches deepest: in a union, that of the branch which the client most likely meant."""
+    """The complaint that reaches deepest: in a union, that of the branch which was most likely meant."""
     complaints = error.errors(include_url=False, include_context=False, include_input=False)
     paths = [_path(complaint["loc"], value) for complaint in complaints]
     deepest = max(range(len(paths)), key=lambda index: len(paths[index]))

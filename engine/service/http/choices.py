@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from engine.errors import EngineUnavailable
 from engine.service.http.answers import ended_early
-from engine.types import ChatDelta, FinishReason, TextDelta, Timing
+from engine.types import ChatDelta, FinishReason, TextDelta, Timing, TokenLogprob, ToolCallDelta
 
 Delta = TypeVar("Delta", TextDelta, ChatDelta)
 
 
 async def whole(stream: AsyncGenerator[Delta, None]) -> AsyncGenerator[Delta, None]:
-    """A stream up to its last piece. Raises EngineUnavailable when that does not come, or says "cancelled"."""
+    """A stream up to its last piece. Raises EngineUnavailable when that is missing, or says "cancelled"."""
     async with aclosing(stream):
         async for delta in stream:
             if delta.finish is FinishReason.CANCELLED:
@@ -94,3 +95,25 @@ class Usage:
             "prompt_tokens_details": {"cached_tokens": self.cached},
             "completion_tokens_details": {"reasoning_tokens": self.reasoning},
         }
+
+
+@dataclass(slots=True)
+class Gathered:
+    """A message put together from its pieces."""
+
+    text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    calls: dict[int, ToolCallDelta] = field(default_factory=dict)
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+    last: ChatDelta = field(default_factory=ChatDelta)
+
+    def add(self, delta: ChatDelta) -> None:
+        self.text.append(delta.text)
+        self.reasoning.append(delta.reasoning)
+        self.logprobs.extend(delta.logprobs)
+        for piece in delta.tool_calls:
+            have = self.calls.get(piece.index, ToolCallDelta(piece.index))
+            self.calls[piece.index] = ToolCallDelta(
+                piece.index, have.id or piece.id, have.name or piece.name, have.arguments + piece.arguments
+            )
+        self.last = delta

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated
@@ -82,3 +84,13 @@ def schema_constraint(schema: Mapping[str, object], field: str) -> Constraint:
     if len(source) > _LONGEST_SCHEMA:
         raise BadField(field, f"The schema is longer than {_LONGEST_SCHEMA} characters.")
     return Constraint(ConstraintKind.JSON_SCHEMA, source)
+
+
+def new_id(prefix: str) -> str:
+    """A name for an answer that no other has."""
+    return f"{prefix}{uuid.uuid4().hex}"
+
+
+def now() -> int:
+    """Seconds since the epoch."""
+    return int(time.time())

@@ -1,8 +1,9 @@
 """Who may ask, and how much: everything that is decided before a request is understood.
 
-A web page can make a browser send requests to loopback addresses, and by DNS rebinding even read the answers. So the
-Host header must name this machine, a request with an Origin comes from a page and is refused, and a body must be
-declared as JSON, which no page can send without asking first. (Compare CVE-2025-66414, CVE-2025-49596.)
+A web page can make a browser send requests to loopback addresses, and by DNS rebinding even read the answers.
+So the Host header must name this machine, a request with an Origin comes from a page and is refused, and a
+body must be declared as JSON, which no page can send without asking first (compare CVE-2025-66414 and
+CVE-2025-49596).
 """
 
 from __future__ import annotations
@@ -99,8 +100,7 @@ class Guard:
         scheme, _, shown = headers.get("authorization", "").partition(" ")
         given = [shown.strip()] if scheme.lower() == "bearer" else []
         given += headers.getlist("x-api-key")
-        # Every one is compared, and in constant time.
-        return any([hmac.compare_digest(one.encode("latin-1"), self._token) for one in given])
+        return any(hmac.compare_digest(one.encode("latin-1"), self._token) for one in given)
 
     async def _body(self, receive: Receive) -> bytes | None:
         """The body; None when it is longer than allowed. Never holds more than one piece above the limit."""
@@ -173,7 +173,9 @@ def _is_loopback(host: str) -> bool:
 
 
 def _says_json(content_types: list[str]) -> bool:
-    return len(content_types) == 1 and content_types[0].partition(";")[0].strip().lower() == "application/json"
+    return (
+        len(content_types) == 1 and content_types[0].partition(";")[0].strip().lower() == "application/json"
+    )
 
 
 def _declared_length(headers: Headers) -> int:

@@ -32,5 +32,5 @@ class Service:
         if prompts * n > self.limits.choices:
             raise BadField(
                 "n" if n > 1 else "prompt",
-                f"The request asks for {prompts * n} generations; at most {self.limits.choices} are made at once.",
+                f"The request asks for {prompts * n} generations; at most {self.limits.choices} run at once.",
             )

@@ -38,7 +38,7 @@ def thinking_of(
     enabled: bool | None = None,
     effort: str | None = None,
 ) -> tuple[bool | None, int | None]:
-    """`thinking` and `thinking_budget` of a ChatRequest. Raises BadField when the fields contradict each other.
+    """`thinking` and `thinking_budget` of a ChatRequest. Raises BadField when the fields contradict.
 
     switch: the field `thinking`. enabled: `chat_template_kwargs.enable_thinking`.
     effort: a name of Defaults.effort_tokens, or "none", which switches thinking off.

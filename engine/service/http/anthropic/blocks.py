@@ -63,7 +63,9 @@ def _text_or_blocks(content: object) -> str:
     return "blocks" if isinstance(content, list) else "string"
 
 
-OnlyText = Annotated[Annotated[TextBlock, Tag("text")], Discriminator(lambda block: _known(block, _RESULT_KINDS))]
+OnlyText = Annotated[
+    Annotated[TextBlock, Tag("text")], Discriminator(lambda block: _known(block, _RESULT_KINDS))
+]
 TextContent = Annotated[
     Annotated[str, Tag("string")] | Annotated[list[OnlyText], Tag("blocks")], Discriminator(_text_or_blocks)
 ]
@@ -85,7 +87,9 @@ Block = Annotated[
     | Annotated[ToolResultBlock, Tag("tool_result")],
     Discriminator(lambda block: _known(block, _KINDS)),
 ]
-Content = Annotated[Annotated[str, Tag("string")] | Annotated[list[Block], Tag("blocks")], Discriminator(_text_or_blocks)]
+Content = Annotated[
+    Annotated[str, Tag("string")] | Annotated[list[Block], Tag("blocks")], Discriminator(_text_or_blocks)
+]
 
 
 class Message(Strict):

@@ -72,7 +72,9 @@ class NoneChoice(Strict):
     type: Literal["none"]
 
 
-ToolChoiceField = Annotated[AutoChoice | AnyChoice | ToolNamedChoice | NoneChoice, Field(discriminator="type")]
+ToolChoiceField = Annotated[
+    AutoChoice | AnyChoice | ToolNamedChoice | NoneChoice, Field(discriminator="type")
+]
 
 
 class JsonFormat(Strict):
@@ -103,7 +105,9 @@ class CountBody(Strict):
             _check_blocks(message, f"messages.{index}.content")
             messages += to_messages(message)
         if self.messages[-1].role == "assistant":
-            raise BadField("messages", "The last message must not be the assistant's: it is not gone on with.")
+            raise BadField(
+                "messages", "The last message must not be the assistant's: it is not gone on with."
+            )
         choice, named = self._choice()
         effort = self.output_config.effort if self.output_config is not None else None
         # In this API a model thinks only when it is asked to.
@@ -128,7 +132,9 @@ class CountBody(Strict):
 
     def _constraint(self) -> Constraint | None:
         wanted = self.output_config.format if self.output_config is not None else None
-        return schema_constraint(wanted.schema_, "output_config.format.schema") if wanted is not None else None
+        return (
+            schema_constraint(wanted.schema_, "output_config.format.schema") if wanted is not None else None
+        )
 
     def _choice(self) -> tuple[ToolChoice, str]:
         names = [tool.name for tool in self.tools or ()]
@@ -163,7 +169,9 @@ class MessagesBody(CountBody):
         """Raises BadField for fields that do not go together."""
         budget = self.thinking.budget_tokens if isinstance(self.thinking, ThinkingOn) else None
         if budget is not None and budget >= self.max_tokens:
-            raise BadField("thinking.budget_tokens", "It must be less than max_tokens, or no room is left to reply.")
+            raise BadField(
+                "thinking.budget_tokens", "It must be less than max_tokens, or no room is left to reply."
+            )
         asked = super().request(defaults)
         params = sampling(defaults, temperature=self.temperature, top_p=self.top_p, top_k=self.top_k)
         return replace(asked, max_tokens=self.max_tokens, sampling=params, stop=stops(self.stop_sequences))
@@ -177,4 +185,6 @@ def _check_blocks(message: Message, field: str) -> None:
         wrong = isinstance(block, ToolResultBlock) and message.role != "user"
         wrong |= isinstance(block, ToolUseBlock | ThinkingBlock) and message.role != "assistant"
         if wrong:
-            raise BadField(f"{field}.{index}", f"A {block.type} block cannot be in a message of {message.role}.")
+            raise BadField(
+                f"{field}.{index}", f"A {block.type} block cannot be in a message of {message.role}."
+            )

@@ -11,10 +11,9 @@ from starlette.responses import JSONResponse
 
 from engine.service.http.answers import EVENT_STREAM, Stream, event
 from engine.service.http.anthropic.body import CountBody, MessagesBody
-from engine.service.http.choices import Usage, whole
+from engine.service.http.choices import Gathered, Usage, whole
 from engine.service.http.endpoint import Answer, Asked, Endpoint
-from engine.service.http.openai.chat import Gathered
-from engine.service.http.openai.fields import new_id
+from engine.service.http.fields import new_id
 from engine.service.http.problems import Api, Problem, error_body
 from engine.service.http.service import Service
 from engine.types import ChatDelta, ChatRequest, FinishReason, ToolCallDelta
@@ -85,14 +84,21 @@ class _Message:
                     begun = True
                     # The prompt's length is known at the end; message_delta tells it, cumulatively.
                     usage = {"input_tokens": 0, "output_tokens": 0}
-                    empty = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+                    empty: dict[str, object] = {
+                        "content": [],
+                        "stop_reason": None,
+                        "stop_sequence": None,
+                        "usage": usage,
+                    }
                     yield _event({"type": "message_start", "message": {**self._fixed, **empty}})
                 for grown in blocks.add(delta):
                     yield _event(grown)
                 if delta.finish is not None:
                     for closed in blocks.close():
                         yield _event(closed)
-                    yield _event({"type": "message_delta", "delta": _end(delta), "usage": self._usage_object()})
+                    yield _event(
+                        {"type": "message_delta", "delta": _end(delta), "usage": self._usage_object()}
+                    )
                     yield _event({"type": "message_stop"})
 
     async def _deltas(self) -> AsyncGenerator[ChatDelta, None]:
@@ -168,7 +174,7 @@ def _end(last: ChatDelta) -> dict[str, object]:
 
 
 def _arguments(text: str) -> object:
-    """The arguments object; one that was cut off has no form here, so it is empty, as stop_reason explains."""
+    """The arguments object; one that was cut off has no form here, so it is empty (stop_reason tells why)."""
     try:
         value = json.loads(text or "{}")
     except ValueError:

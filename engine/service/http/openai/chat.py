@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from pydantic import TypeAdapter
 from starlette.responses import JSONResponse
 
 from engine.service.http.answers import DONE, EVENT_STREAM, Stream, event
-from engine.service.http.choices import Usage, side_by_side
+from engine.service.http.choices import Gathered, Usage, side_by_side
 from engine.service.http.endpoint import Answer, Asked, Endpoint
-from engine.service.http.fields import for_choice
+from engine.service.http.fields import for_choice, new_id, now
 from engine.service.http.openai.chat_body import ChatBody
-from engine.service.http.openai.fields import new_id, now
 from engine.service.http.openai.logprobs import chat_logprobs
 from engine.service.http.problems import Api, Problem, error_body
 from engine.service.http.service import Service
@@ -37,28 +36,6 @@ def endpoints(service: Service) -> list[Endpoint]:
 
 def _failed(problem: Problem) -> bytes:
     return event(error_body(Api.OPENAI, problem)) + DONE
-
-
-@dataclass(slots=True)
-class Gathered:
-    """A message put together from its pieces."""
-
-    text: list[str] = field(default_factory=list)
-    reasoning: list[str] = field(default_factory=list)
-    calls: dict[int, ToolCallDelta] = field(default_factory=dict)
-    logprobs: list[TokenLogprob] = field(default_factory=list)
-    last: ChatDelta = field(default_factory=ChatDelta)
-
-    def add(self, delta: ChatDelta) -> None:
-        self.text.append(delta.text)
-        self.reasoning.append(delta.reasoning)
-        self.logprobs.extend(delta.logprobs)
-        for piece in delta.tool_calls:
-            have = self.calls.get(piece.index, ToolCallDelta(piece.index))
-            self.calls[piece.index] = ToolCallDelta(
-                piece.index, have.id or piece.id, have.name or piece.name, have.arguments + piece.arguments
-            )
-        self.last = delta
 
 
 class _Chat:
@@ -87,7 +64,9 @@ class _Chat:
         begun: set[int] = set()
         async with aclosing(self._deltas()) as deltas:
             async for index, delta in deltas:
-                pieces = [] if index in begun else [{"role": "assistant", "content": ""}]
+                pieces: list[dict[str, object]] = (
+                    [] if index in begun else [{"role": "assistant", "content": ""}]
+                )
                 begun.add(index)
                 if delta.text or delta.reasoning or delta.tool_calls or delta.logprobs:
                     pieces.append(_delta(delta))

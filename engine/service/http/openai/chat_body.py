@@ -38,7 +38,7 @@ class JsonObjectFormat(Strict):
 class JsonSchema(Strict):
     name: str
     description: Ignored = None
-    schema_: Annotated[Schema, Field(alias="schema")] = {}
+    schema_: Annotated[Schema, Field(alias="schema", default_factory=dict)]
     strict: Ignored = None
 
 

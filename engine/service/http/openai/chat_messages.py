@@ -22,7 +22,9 @@ def _part_kind(part: object) -> str:
     kind = part.get("type") if isinstance(part, dict) else getattr(part, "type", None)
     if isinstance(kind, str) and kind != "text":
         raise PydanticCustomError(
-            "unsupported_part", "Parts of type '{kind}' are not supported: the model reads text only", {"kind": kind[:40]}
+            "unsupported_part",
+            "Parts of type '{kind}' are not supported: the model reads text only",
+            {"kind": kind[:40]},
         )
     return "text"
 
@@ -103,10 +105,14 @@ def to_message(message: Message) -> ChatMessage:
             return ChatMessage("tool", text_of(message.content), tool_call_id=message.tool_call_id)
         case AssistantMessage():
             calls = tuple(
-                ToolCall(call.id, call.function.name, call.function.arguments) for call in message.tool_calls or ()
+                ToolCall(call.id, call.function.name, call.function.arguments)
+                for call in message.tool_calls or ()
             )
             return ChatMessage(
-                "assistant", text_of(message.content), reasoning=message.reasoning_content or "", tool_calls=calls
+                "assistant",
+                text_of(message.content),
+                reasoning=message.reasoning_content or "",
+                tool_calls=calls,
             )
         case UserMessage():
             return ChatMessage("user", text_of(message.content))

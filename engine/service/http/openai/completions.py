@@ -12,8 +12,8 @@ from starlette.responses import JSONResponse
 from engine.service.http.answers import DONE, EVENT_STREAM, Stream, event
 from engine.service.http.choices import Usage, side_by_side
 from engine.service.http.endpoint import Answer, Asked, Endpoint
-from engine.service.http.fields import Stop, Stops, TokenId, Tokens, for_choice, stops
-from engine.service.http.openai.fields import Choices, Sampled, StreamOptions, TopLogprobs, new_id, now
+from engine.service.http.fields import Stop, Stops, TokenId, Tokens, for_choice, new_id, now, stops
+from engine.service.http.openai.fields import Choices, Sampled, StreamOptions, TopLogprobs
 from engine.service.http.openai.logprobs import CompletionLogprobs
 from engine.service.http.problems import Api, BadField, Problem, error_body
 from engine.service.http.service import Service
@@ -47,7 +47,9 @@ class CompletionBody(Sampled):
         elif isinstance(given[0], int):
             prompts = [tuple(one for one in given if isinstance(one, int))]
         else:
-            prompts = [one if isinstance(one, str) else tuple(one) for one in given if not isinstance(one, int)]
+            prompts = [
+                one if isinstance(one, str) else tuple(one) for one in given if not isinstance(one, int)
+            ]
         if self.best_of is not None and self.best_of != (self.n or 1):
             raise BadField("best_of", "Only the value of n is supported.")
         if self.echo and self.logprobs is not None:

@@ -21,7 +21,12 @@ MAX_TEXTS = 2048
 
 class EmbeddingsBody(Strict):
     model: Name
-    input: Text | Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)] | list[TokenId] | list[list[TokenId]]
+    input: (
+        Text
+        | Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)]
+        | list[TokenId]
+        | list[list[TokenId]]
+    )
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: Unsupported = None
     user: Ignored = None
@@ -44,7 +49,9 @@ def endpoints(service: Service) -> list[Endpoint]:
             {
                 "object": "embedding",
                 "index": index,
-                "embedding": _base64(vector) if body.encoding_format == "base64" else [float(x) for x in vector],
+                "embedding": _base64(vector)
+                if body.encoding_format == "base64"
+                else [float(x) for x in vector],
             }
             for index, vector in enumerate(made.vectors)
         ]

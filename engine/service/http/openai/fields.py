@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import uuid
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -62,11 +60,3 @@ class Sampled(Strict):
             repetition_penalty=self.repetition_penalty,
             seed=self.seed,
         )
-
-
-def new_id(prefix: str) -> str:
-    return f"{prefix}{uuid.uuid4().hex}"
-
-
-def now() -> int:
-    return int(time.time())

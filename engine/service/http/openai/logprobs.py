@@ -20,9 +20,7 @@ def token_text(token: TokenLogprob) -> str:
 
 def chat_logprobs(tokens: Sequence[TokenLogprob]) -> list[dict[str, object]]:
     """`logprobs.content` of a chat choice; the Responses API has the same form."""
-    return [
-        {**_entry(token), "top_logprobs": [_entry(other) for other in token.top]} for token in tokens
-    ]
+    return [{**_entry(token), "top_logprobs": [_entry(other) for other in token.top]} for token in tokens]
 
 
 def _entry(token: TokenLogprob) -> dict[str, object]:

@@ -10,7 +10,7 @@ from engine.service.served import ServedModel
 
 
 def endpoints(service: Service) -> list[Endpoint]:
-    async def list_models(asked: Asked) -> Response:
+    async def list_models(_: Asked) -> Response:
         models = [_described(model) for model in await service.engine.models()]
         return JSONResponse({"object": "list", "data": models})
 

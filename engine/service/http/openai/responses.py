@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse
 from engine.service.http.answers import EVENT_STREAM, Stream, event
 from engine.service.http.choices import Usage, whole
 from engine.service.http.endpoint import Answer, Asked, Endpoint
-from engine.service.http.openai.fields import new_id, now
+from engine.service.http.fields import new_id, now
 from engine.service.http.openai.responses_body import ResponseBody
 from engine.service.http.openai.responses_output import Event, Output
 from engine.service.http.problems import Problem

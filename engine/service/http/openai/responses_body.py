@@ -70,7 +70,9 @@ class JsonSchemaFormat(Strict):
 class TextOptions(Strict):
     """verbosity: accepted, for coding agents send it always."""
 
-    format: Annotated[TextFormat | JsonObjectFormat | JsonSchemaFormat, Field(discriminator="type")] | None = None
+    format: (
+        Annotated[TextFormat | JsonObjectFormat | JsonSchemaFormat, Field(discriminator="type")] | None
+    ) = None
     verbosity: Ignored = None
 
 
@@ -170,7 +172,10 @@ class ResponseBody(Sampled):
             "metadata": self.metadata or {},
             "parallel_tool_calls": self.parallel_tool_calls is not False,
             "previous_response_id": None,
-            "reasoning": {"effort": self.reasoning.effort if self.reasoning is not None else None, "summary": None},
+            "reasoning": {
+                "effort": self.reasoning.effort if self.reasoning is not None else None,
+                "summary": None,
+            },
             "store": False,
             "temperature": self.temperature,
             "text": {"format": {"type": "text"}, **shown.get("text", {})},

@@ -32,7 +32,9 @@ def _part_kind(part: object) -> str:
     kind = _kind(part)
     if kind and kind not in ("input_text", "output_text", "text"):
         raise PydanticCustomError(
-            "unsupported_part", "Parts of type '{kind}' are not supported: the model reads text only", {"kind": kind[:40]}
+            "unsupported_part",
+            "Parts of type '{kind}' are not supported: the model reads text only",
+            {"kind": kind[:40]},
         )
     return "text"
 
@@ -81,7 +83,7 @@ class ReasoningItem(Strict):
     """Reasoning sent back: its content, or else its summary."""
 
     type: Literal["reasoning"]
-    summary: list[ReasoningPart] = []
+    summary: list[ReasoningPart] | None = None
     content: list[ReasoningPart] | None = None
     encrypted_content: Unsupported = None
     id: Ignored = None
@@ -91,7 +93,9 @@ class ReasoningItem(Strict):
 def _item_kind(item: object) -> str:
     kind = _kind(item, "message")
     if kind not in ("message", "function_call", "function_call_output", "reasoning"):
-        raise PydanticCustomError("unsupported_item", "Items of type '{kind}' are not supported", {"kind": kind[:40]})
+        raise PydanticCustomError(
+            "unsupported_item", "Items of type '{kind}' are not supported", {"kind": kind[:40]}
+        )
     return kind
 
 
@@ -131,7 +135,7 @@ def _grown(turn: ChatMessage | None, item: InputItem) -> ChatMessage | None:
     start = turn or ASSISTANT
     match item:
         case ReasoningItem() if not start.content and not start.tool_calls:
-            text = "".join(part.text for part in item.content or item.summary)
+            text = "".join(part.text for part in item.content or item.summary or ())
             return replace(start, reasoning=start.reasoning + text)
         case MessageItem(role="assistant") if not start.content and not start.tool_calls:
             return replace(start, content=_text(item.content))

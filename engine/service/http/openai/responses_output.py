@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.service.http.openai.fields import new_id
+from engine.service.http.fields import new_id
 from engine.service.http.openai.logprobs import chat_logprobs
 from engine.types import ChatDelta, TokenLogprob, ToolCallDelta
 
@@ -88,7 +88,12 @@ class Message(OutputItem):
         yield {"type": "response.output_text.delta", "delta": text, "logprobs": new, **self._in()}
 
     def closed(self, status: str) -> Iterator[Event]:
-        yield {"type": "response.output_text.done", "text": self.text, "logprobs": self._logprobs, **self._in()}
+        yield {
+            "type": "response.output_text.done",
+            "text": self.text,
+            "logprobs": self._logprobs,
+            **self._in(),
+        }
         yield {"type": "response.content_part.done", "part": self._part(), **self._in()}
         yield from super().closed(status)
 

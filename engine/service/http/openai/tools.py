@@ -65,7 +65,7 @@ ToolChoiceField = Word | Annotated[NamedChoice | AllowedChoice, Field(discrimina
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The tools that the model is shown, and whether it must call one; named: the one, with ToolChoice.NAMED."""
+    """The tools that the model is shown, and whether it must call one; named: which, for ToolChoice.NAMED."""
 
     tools: tuple[Tool, ...]
     choice: ToolChoice

@@ -1,0 +1,146 @@
+"""Who is let in: hosts, origins, tokens, content types."""
+
+import httpx2
+import pytest
+
+from engine.service.http.app import build_app
+
+CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "x"}]}
+
+
+@pytest.fixture
+def client(engine):
+    def make(**options):
+        transport = httpx2.ASGITransport(build_app(engine, **{"token": None, **options}))
+        return httpx2.AsyncClient(transport=transport, base_url="http://localhost:8080")
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LocalHost:1234", "127.0.0.1", "127.9.9.9:80", "[::1]", "[::1]:8080"]
+)
+async def test_loopback_names_are_let_in(client, host):
+    async with client() as asking:
+        assert (await asking.get("/health", headers={"host": host})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "localhost@evil.example",
+        "0.0.0.0",
+        "192.168.1.2",
+        "[::1",
+        "[::2]",
+        "localhost:80:80",
+        "localhost:a",
+        "127.1",
+        "",
+    ],
+)
+async def test_another_host_is_refused(client, engine, host):
+    async with client() as asking:
+        response = await asking.post("/v1/chat/completions", json=CHAT, headers={"host": host})
+    assert response.status_code == 403
+    assert "Host" in response.json()["error"]["message"]
+    assert not engine.requests
+
+
+async def test_a_host_may_be_allowed(client):
+    async with client(hosts=frozenset({"box.lan:8080"})) as asking:
+        assert (await asking.get("/health", headers={"host": "box.lan:8080"})).status_code == 200
+        assert (await asking.get("/health", headers={"host": "box.lan"})).status_code == 403
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost", "null"])
+async def test_a_page_is_refused(client, engine, origin):
+    async with client() as asking:
+        response = await asking.post("/v1/chat/completions", json=CHAT, headers={"origin": origin})
+        preflight = await asking.options("/v1/chat/completions", headers={"origin": origin})
+    assert response.status_code == preflight.status_code == 403
+    assert not any(name.startswith("access-control") for name in [*response.headers, *preflight.headers])
+    assert not engine.requests
+
+
+async def test_an_origin_may_be_allowed_and_still_gets_no_cors_headers(client):
+    async with client(origins=frozenset({"app://obsidian"})) as asking:
+        response = await asking.post("/v1/chat/completions", json=CHAT, headers={"origin": "app://obsidian"})
+    assert response.status_code == 200
+    assert not any(name.startswith("access-control") for name in response.headers)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"authorization": "Bearer wrong"},
+        {"authorization": "Bearer secreT"},
+        {"authorization": "Bearer"},
+        {"authorization": "Basic secret"},
+        {"authorization": "secret"},
+        {"x-api-key": ""},
+        {"x-api-key": "secret\xff"},
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/models", "/metrics", "/props", "/openapi.json", "/hearth/v1/status", "/no"])
+async def test_a_token_is_needed(client, path, headers):
+    raw = {name: value.encode("latin-1") for name, value in headers.items()}
+    async with client(token="secret") as asking:
+        response = await asking.get(path, headers=raw)
+    assert response.status_code == 401
+    assert response.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize(
+    "headers", [{"authorization": "Bearer secret"}, {"authorization": "bearer  secret"}, {"x-api-key": "secret"}]
+)
+async def test_the_token_lets_in(client, headers):
+    async with client(token="secret") as asking:
+        assert (await asking.get("/v1/models", headers=headers)).status_code == 200
+
+
+async def test_health_needs_no_token_and_tells_nothing(client, engine):
+    engine.state = "failed"
+    async with client(token="secret") as asking:
+        response = await asking.get("/health")
+    assert response.status_code == 503
+    assert "secret" not in response.text
+
+
+async def test_the_api_key_is_asked_for_in_anthropics_shape(client):
+    async with client(token="secret") as asking:
+        response = await asking.post("/v1/messages", json={})
+    assert response.json()["error"]["type"] == "authentication_error"
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonx", None]
+)
+async def test_a_post_must_say_that_it_is_json(client, engine, kind):
+    async with client() as asking:
+        headers = {"content-type": kind} if kind is not None else {}
+        response = await asking.post("/v1/chat/completions", content=b"{}", headers=headers)
+    assert response.status_code == 415
+    assert not engine.requests
+
+
+async def test_json_with_a_charset_is_json(client):
+    async with client() as asking:
+        response = await asking.post(
+            "/tokenize", content=b'{"content": "a"}', headers={"content-type": "Application/JSON; charset=utf-8"}
+        )
+    assert response.status_code == 200
+
+
+async def test_unknown_routes_are_told_in_their_apis_shape(client):
+    async with client() as asking:
+        openai = await asking.get("/v1/nothing")
+        anthropic = await asking.get("/v1/messages")
+        ours = await asking.get("/hearth/v1/nothing")
+    assert (openai.status_code, openai.json()["error"]["type"]) == (404, "not_found_error")
+    assert (anthropic.status_code, anthropic.json()["type"]) == (405, "error")
+    assert ours.json()["error"]["kind"] == "request"
