@@ -1,7 +1,7 @@
 """The one door from the language server to the engine.
 
-`lsp_server` imports this package and `engine.types`, nothing deeper. Today `in_process` answers it
-inside the language server's own process; the resident service will answer the same interface.
+`lsp_server` imports this package and `engine.types`, nothing deeper. `connect` answers it by the user's resident
+service, which it starts where needed; `in_process` answers it inside the caller's own process.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Protocol
 
-from engine.types import ChatRequest, EngineStatus, InfillRequest, TextDelta
+from engine.types import ChatDelta, ChatRequest, EngineStatus, InfillRequest, TextDelta
 
 
 class EngineClient(Protocol):
@@ -25,7 +25,7 @@ class EngineClient(Protocol):
         """Stream the text that belongs between prefix and suffix."""
         ...
 
-    def chat(self, request: ChatRequest) -> AsyncGenerator[TextDelta, None]:
+    def chat(self, request: ChatRequest) -> AsyncGenerator[ChatDelta | TextDelta, None]:
         """Stream the assistant's next message."""
         ...
 
