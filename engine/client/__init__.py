@@ -1,7 +1,7 @@
 """The one door from the language server to the engine.
 
-`lsp_server` imports this package and `engine.types`, nothing deeper. `connect` answers it by the user's resident
-service, which it starts where needed; `in_process` answers it inside the caller's own process.
+`lsp_server` imports this package and `engine.types`, nothing deeper. `connect` answers it by the user's
+resident service, which it starts where needed; `in_process` answers it inside the caller's own process.
 """
 
 from __future__ import annotations
