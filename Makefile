@@ -12,6 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --require-hashes
+# Another Python than the first fitting one on PATH, as in: make test PYTHON=python3.12
 # Options for pytest, as in: make test PYTEST="-x tests/engine"
 PYTEST ?=
 # Options for pip-compile, as in: make lock LOCK=--upgrade
@@ -27,11 +28,12 @@ help: ## this list
 
 # --- the environment: a stamp for each step, so that a step is done again only when its lock file changes ---
 
-$(VENV)/.created:
-	python=$$(tools/python.sh)
-	tools/preflight.sh "$$python"
-	"$$python" -m venv $(VENV)
-	touch $@
+# Looked at every time; the stamp changes only when the environment is made anew, for instance for another PYTHON.
+$(VENV)/.created: always
+	tools/venv.sh $(VENV)
+
+.PHONY: always
+always:
 
 $(VENV)/.runtime: requirements/runtime.lock $(VENV)/.created
 	$(INSTALL) -r $<
