@@ -30,7 +30,7 @@ help: ## this list
 
 # Looked at every time; the stamp changes only when the environment is made anew, for instance for another PYTHON.
 $(VENV)/.created: always
-	tools/venv.sh $(VENV)
+	@tools/venv.sh $(VENV)
 
 .PHONY: always
 always:

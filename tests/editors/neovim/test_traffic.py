@@ -267,6 +267,7 @@ def test_focus_is_told(editor, server, python_file) -> None:
 
 
 def test_a_cursor_that_rests_is_told_with_its_place(editor, server, python_file) -> None:
+    server.rules(encoding="utf-8")
     editor.open(python_file("x = 1\ny = 'é' + 1\n"))
     editor.keys("j$")
     place = {"line": 1, "character": len("y = 'é' + ".encode())}
