@@ -9,8 +9,14 @@ state=$folder/apt
 mkdir -p "$state"/{lists/partial,archives/partial,etc} "$folder"/{debs,root}
 : >"$state/status" # as if nothing were installed, so that every library is fetched
 
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' \
-  "Codename: $(. /etc/os-release && echo "$VERSION_CODENAME")" | sed -n 1p)
+# Asked in a way that needs no package lists: a fresh machine has none.
+codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+mirror=$(apt-get -o "Dir::State::Lists=$state/lists" -o Debug::NoLocking=1 --print-uris update |
+  sed -n "s#^'\(.*\)/dists/$codename/InRelease' .*#\1#p" | sed -n 1p)
+[ -n "$mirror" ] || {
+  echo "apt-get names no package mirror for $codename." >&2
+  exit 1
+}
 cat >"$state/etc/$release.sources" <<END
 Types: deb
 URIs: $mirror
