@@ -266,7 +266,16 @@ def test_focus_is_told(editor, server, python_file) -> None:
     editor.wait(lambda: focused()[-1:] == [""], "focus lost")
 
 
+def test_what_was_typed_before_the_server_came_is_asked_about(editor, server, python_file) -> None:
+    server.rules(RETURN)
+    editor.nvim.command(f"edit {python_file('')}")
+    editor.keys("iret")
+    editor.wait_row(1, "return a + b")
+    assert len(server.received(REQUEST)) == 1
+
+
 def test_a_cursor_that_rests_is_told_with_its_place(editor, server, python_file) -> None:
+    server.rules(encoding="utf-8")
     editor.open(python_file("x = 1\ny = 'é' + 1\n"))
     editor.keys("j$")
     place = {"line": 1, "character": len("y = 'é' + ".encode())}

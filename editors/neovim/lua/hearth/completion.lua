@@ -142,6 +142,14 @@ function M.changed()
   end))
 end
 
+--- The server came to the current buffer: what was typed before it did has not been asked about.
+function M.attached()
+  if inserting() then
+    state_of(vim.api.nvim_get_current_buf()).seen = nil
+    M.changed()
+  end
+end
+
 --- The popup menu opened, moved or closed.
 function M.menu_changed()
   refresh(suggestion.place())
