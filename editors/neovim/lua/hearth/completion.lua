@@ -107,7 +107,8 @@ local function ask(trigger)
     return
   end
   local state = state_of(place.buf)
-  cancel(state)
+  -- A request on its way is not cancelled: the newer one supersedes it in the server, which may go on writing the
+  -- same suggestion when the user only types along.
   local params = client.position(place.buf, target)
   params.context = { triggerKind = trigger }
   params.formattingOptions = { tabSize = vim.fn.shiftwidth(), insertSpaces = vim.bo[place.buf].expandtab }
