@@ -11,7 +11,8 @@ SHELL := bash
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-INSTALL := $(PIP) install --quiet --require-hashes
+INSTALL := tools/install.sh
+# PYTHON names another Python for the environment, as in: make test PYTHON=python3.12
 # Options for pytest, as in: make test PYTEST="-x tests/engine"
 PYTEST ?=
 # Options for pip-compile, as in: make lock LOCK=--upgrade
@@ -27,22 +28,23 @@ help: ## this list
 
 # --- the environment: a stamp for each step, so that a step is done again only when its lock file changes ---
 
-$(VENV)/.created:
-	python=$$(tools/python.sh)
-	tools/preflight.sh "$$python"
-	"$$python" -m venv $(VENV)
-	touch $@
+# Looked at every time; the stamp changes only when the environment is made anew, for instance for another PYTHON.
+$(VENV)/.created: always
+	@tools/venv.sh $(VENV)
+
+.PHONY: always
+always:
 
 $(VENV)/.runtime: requirements/runtime.lock $(VENV)/.created
-	$(INSTALL) -r $<
+	$(INSTALL) $<
 	touch $@
 
 $(VENV)/.build: requirements/build.lock $(VENV)/.runtime
-	$(INSTALL) -r $<
+	$(INSTALL) $<
 	touch $@
 
 $(VENV)/.dev: requirements/dev.lock $(VENV)/.build
-	$(INSTALL) -r $<
+	$(INSTALL) $<
 	touch $@
 
 # Editable: Python is read from this tree, so an edit needs no installation. The C++ part is `build`.
@@ -80,6 +82,12 @@ $(VSCODE)/node_modules/.hearth-lock: $(VSCODE)/package-lock.json | node
 	cp $< $@
 VSCODE_READY := $(VSCODE)/node_modules/.hearth-lock
 endif
+
+.PHONY: vscode
+vscode: $(VSCODE_READY) ## the VS Code extension, as editors/vscode/hearth.vsix
+	export PATH="$$(tools/node.sh):$$PATH"
+	npm --prefix $(VSCODE) run --silent package >/dev/null
+	echo "Built $(VSCODE)/hearth.vsix. Install it with: code --install-extension $(VSCODE)/hearth.vsix"
 
 .PHONY: oracle
 oracle: $(VENV)/.dev ## llama.cpp, to hold token ids, logits and speed against

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from engine.client import EngineClient
@@ -16,6 +18,7 @@ from lsp_server.transport.logs import describe
 log = logging.getLogger(__name__)
 
 EngineFactory = Callable[[Settings], Awaitable[EngineClient]]
+"""Returns once the model is in memory; raises HearthError when it cannot be."""
 
 
 class Policy(Protocol):
@@ -33,8 +36,16 @@ class Policy(Protocol):
 PolicyFactory = Callable[[EngineClient], Policy]
 
 
-# How often an engine that is still loading is asked; small beside the seconds that loading takes.
-POLL_SECONDS = 0.05
+RETRY_SECONDS = 30.0
+"""Between attempts to load what has failed; each is shown to the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """What did not load, and when that was."""
+
+    settings: Settings
+    when: float
 
 
 class EngineHost:
@@ -51,6 +62,7 @@ class EngineHost:
         on_loading: Callable[[], None],
         on_ready: Callable[[], None],
         on_failed: Callable[[HearthError], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._factory = factory
         self._policy_factory = policy_factory
@@ -62,10 +74,13 @@ class EngineHost:
         self.engine: EngineClient | None = None
         self.policy: Policy | None = None
         self.error: HearthError | None = None
+        self._clock = clock
+        self._failed: _Failed | None = None
 
     def load(self, settings: Settings) -> None:
         """Load the engine that the settings name, in the background; one already there is closed first."""
         self._ended.clear()
+        self._failed = None
         before, self._loading = self._loading, asyncio.create_task(self._load(settings, self._loading))
         if before is not None:
             before.cancel()
@@ -83,6 +98,12 @@ class EngineHost:
                 raise self.error or EngineUnavailable("The model is not loaded.")
             return self.policy
 
+    def try_again(self) -> None:
+        """Load once more what failed to load, unless that was a moment ago: by now a model may be fetched."""
+        failed = self._failed
+        if failed is not None and self._clock() - failed.when >= RETRY_SECONDS:
+            self.load(failed.settings)
+
     async def close(self) -> None:
         """Stop loading, or close the engine."""
         if self._loading is not None:
@@ -98,10 +119,10 @@ class EngineHost:
         await self._drop()
         try:
             self.engine = await self._factory(settings)
-            await _until_loaded(self.engine)
             self.policy = self._policy_factory(self.engine)
         except HearthError as error:
             log.error("the engine did not load: %s", error)
+            self._failed = _Failed(settings, self._clock())
             self._end(error)
         except Exception as error:  # noqa: BLE001 - a fault of the engine must not end the server
             log.error("the engine did not load: %s", describe(error))
@@ -129,11 +150,3 @@ class EngineHost:
                 await engine.close()
             except Exception as error:  # noqa: BLE001 - it is going away either way
                 log.error("closing the engine failed: %s", describe(error))
-
-
-async def _until_loaded(engine: EngineClient) -> None:
-    """Engines load by themselves once made. Raises EngineUnavailable, with the reason, when that fails."""
-    while (status := await engine.status()).state == "loading":
-        await asyncio.sleep(POLL_SECONDS)
-    if status.state == "failed":
-        raise EngineUnavailable(status.message or "The model could not be loaded.")

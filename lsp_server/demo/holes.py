@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
@@ -60,8 +61,8 @@ class _HolesFile(BaseModel):
 
 
 def default_folder() -> Path:
-    """The samples folder of the source tree that this code is run from."""
-    return Path(__file__).resolve().parents[2] / "samples"
+    """The samples folder that comes with Hearth, installed or in the source tree."""
+    return Path(str(resources.files("lsp_server.demo") / "samples"))
 
 
 def load_holes(folder: Path) -> list[Hole]:
@@ -72,7 +73,7 @@ def load_holes(folder: Path) -> list[Hole]:
     except OSError as error:
         raise SampleError(
             f"The sample projects cannot be read: {listing}: {error.strerror}.",
-            action="Run this from Hearth's source tree, or name their folder with --samples.",
+            action="Install Hearth anew, or name another folder of samples with --samples.",
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, ValidationError) as error:
         raise SampleError(f"{listing} is not a list of holes: {error}") from error

@@ -59,6 +59,7 @@ def handle(server: HearthServer, params: InlineCompletionParams) -> Result | asy
     invoked = params.context.trigger_kind is lsp.InlineCompletionTriggerKind.Invoked
     if server.engine.error is not None:
         explanation.settle("nothing", server.engine_state_in_words())
+        server.engine.try_again()
         return nothing()
     if server.engine.policy is None:
         # Editors ask at a key, not when the model is there: so the newest question waits for it.

@@ -6,6 +6,7 @@ import pytest
 
 from engine.errors import EngineUnavailable, ModelFileError
 from engine.types import EngineStatus
+from lsp_server.engine_host import RETRY_SECONDS
 
 PROGRESS = {"window": {"workDoneProgress": True}}
 
@@ -26,14 +27,13 @@ class Loader:
 
 
 class Engine:
-    """States one after the other, the last one for ever."""
+    """An engine with nothing inside."""
 
-    def __init__(self, *states):
-        self.states = [*states] or [EngineStatus("ready")]
+    def __init__(self):
         self.closed = False
 
     async def status(self):
-        return self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        return EngineStatus("ready")
 
     async def close(self):
         self.closed = True
@@ -257,29 +257,26 @@ async def test_clients_without_progress_are_not_asked(loading):
     assert [m for m in session.sent if "method" in m and "id" in m] == []
 
 
-async def test_an_engine_that_loads_by_itself_is_waited_for(loading, loader, monkeypatch):
-    monkeypatch.setattr("lsp_server.engine_host.POLL_SECONDS", 0)
+async def test_what_failed_is_tried_again_by_a_later_request(loading, loader, failure):
     session = await loading()
+    now = 0.0
+    session.server.engine._clock = lambda: now
     uri = session.open("x = ")
-    waiting = session.complete(uri, 0, 4, invoked=True)
-    loader.loads[0][1].set_result(Engine(*[EngineStatus("loading")] * 5, EngineStatus("ready")))
-    assert (await session.response(waiting))["result"]["items"]
-
-
-async def test_an_engine_that_fails_by_itself_is_told(loading, loader, monkeypatch):
-    monkeypatch.setattr("lsp_server.engine_host.POLL_SECONDS", 0)
-    session = await loading()
-    failed = EngineStatus("failed", message="The weights are cut short.")
-    loader.loads[0][1].set_result(Engine(EngineStatus("loading"), failed))
-    await session.until(lambda: session.notices("window/showMessage"))
-    assert session.notices("window/showMessage")[0]["message"] == "The weights are cut short."
-    assert await session.result("shutdown") is None
-    assert loader.engines[0].closed
+    loader.loads[0][1].set_exception(failure("The engine did not start."))
+    await session.until(lambda: session.server.engine.error)
+    assert await session.items(uri, 0, 4) == []
+    assert len(loader.loads) == 1  # it failed a moment ago
+    now = RETRY_SECONDS
+    assert await session.items(uri, 0, 4) == []
+    await session.until(lambda: len(loader.loads) == 2)
+    loader.loads[1][1].set_result(Engine())
+    assert await session.items(uri, 0, 4, invoked=True)
+    assert last_status(session) == {"busy": False, "message": "", "kind": "Normal"}
 
 
 async def test_a_load_that_is_overtaken_closes_its_engine(loading, loader):
     session = await loading()
-    loader.loads[0][1].set_result(Engine(EngineStatus("loading")))
+    loader.loads[0][1].set_result(Engine())
     await session.until(lambda: session.server.engine.engine)
     session.notify("workspace/didChangeConfiguration", {"settings": {"model": "two"}})
     await session.until(lambda: len(loader.loads) == 2)

@@ -12,6 +12,10 @@ import { type Item, Shown } from "./shown.js";
 
 type ServerItem = InlineCompletionItem & Item;
 
+// VS Code cancels on every key and asks again a moment later. A newer request supersedes the older one in the server,
+// which may go on writing the same suggestion when the user only types along; so a cancellation waits this long for one.
+const FOLLOWED_WITHIN_MS = 200;
+
 /** VS Code asks providers even where the user switched suggestions off; then the server must not work. */
 function wanted(document: vscode.TextDocument, context: vscode.InlineCompletionContext): boolean {
   if (context.triggerKind === vscode.InlineCompletionTriggerKind.Invoke) {
@@ -34,6 +38,7 @@ function formattingOptions(document: vscode.TextDocument): { tabSize: number; in
 
 export class Completions implements vscode.Disposable {
   private readonly shown = new Map<string, Shown<ServerItem>>();
+  private readonly latest = new Map<string, vscode.CancellationTokenSource>();
   private readonly subscriptions: vscode.Disposable[];
 
   constructor(private readonly server: Server) {
@@ -43,6 +48,7 @@ export class Completions implements vscode.Disposable {
       }),
       vscode.workspace.onDidCloseTextDocument((document) => {
         this.shown.delete(document.uri.toString());
+        this.latest.delete(document.uri.toString());
       }),
     ];
   }
@@ -60,7 +66,8 @@ export class Completions implements vscode.Disposable {
         formattingOptions: formattingOptions(document),
       } as InlineCompletionParams;
       try {
-        const result = await client.sendRequest(InlineCompletionRequest.type, extended, token);
+        const patient = this.patiently(document.uri.toString(), token);
+        const result = await client.sendRequest(InlineCompletionRequest.type, extended, patient);
         if (token.isCancellationRequested) {
           return null;
         }
@@ -80,6 +87,20 @@ export class Completions implements vscode.Disposable {
     for (const subscription of this.subscriptions) {
       subscription.dispose();
     }
+  }
+
+  /** A token that cancels after `token`, unless another question about the document came meanwhile. */
+  private patiently(key: string, token: vscode.CancellationToken): vscode.CancellationToken {
+    const source = new vscode.CancellationTokenSource();
+    this.latest.set(key, source);
+    token.onCancellationRequested(() => {
+      setTimeout(() => {
+        if (this.latest.get(key) === source) {
+          source.cancel();
+        }
+      }, FOLLOWED_WITHIN_MS);
+    });
+    return source.token;
   }
 
   private answered(document: vscode.TextDocument, position: vscode.Position, items: InlineCompletionItem[]): void {

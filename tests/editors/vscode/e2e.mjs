@@ -1,73 +1,13 @@
 // As a user: the packaged extension in VS Code, real keys, the ghost text read from the page, the files from the disk.
 import assert from "node:assert/strict";
-import fs from "node:fs";
 import path from "node:path";
+import { check, config, finish, install, open, page, prepare, screenshot, server, until, workspace } from "./host.mjs";
 import {
-  check, config, finish, install, open, prepare, screenshot, server, settingsWith, until, workspace,
-} from "./host.mjs";
+  bar, clearMessages, command, configure, disk, edit, message, save, type, waitDisk, waitGhost,
+} from "./user.mjs";
 
 const REQUEST = "textDocument/inlineCompletion";
 const RETURN = { anchor: "^\\s*", texts: ["return a + b"], command: true };
-let page;
-
-const disk = (name) => fs.readFileSync(path.join(workspace, name), "utf8");
-// Ghost text is syntax-coloured, so it comes as several spans; its blanks are U+00A0.
-const ghost = async () => {
-  const texts = (selector) => page.$$eval(selector, (elements) => elements.map((element) => element.textContent));
-  const line = await texts(".ghost-text-decoration, .ghost-text-decoration-preview");
-  const below = await texts(".suggest-preview-text .view-line");
-  return [line.join(""), ...below].join("\n").replaceAll("\u00a0", " ");
-};
-const waitGhost = (text) =>
-  until(async () => (await ghost()) === text, `ghost text ${JSON.stringify(text)}`)
-    .catch(async (error) => { throw new Error(`${error.message}; it is ${JSON.stringify(await ghost())}`); });
-const waitDisk = (name, text) =>
-  until(() => disk(name) === text, name).catch(() => assert.equal(disk(name), text));
-const bar = () => page.$eval("[id='hearth.hearth.hearth.status'], [id='hearth.hearth.status']", (element) => ({
-  text: element.textContent.trim(),
-  icon: [...element.querySelectorAll(".codicon")].map((icon) => icon.className).join(" "),
-  label: element.querySelector("a")?.getAttribute("aria-label") ?? element.getAttribute("aria-label"),
-  classes: element.className,
-}));
-
-async function command(title) {
-  await page.keyboard.press("F1");
-  await page.waitForSelector(".quick-input-widget input");
-  await page.keyboard.type(title);
-  await page.click(`.quick-input-list .monaco-list-row[aria-label^='${title}']`);
-}
-
-async function edit(name, line, keys = []) {
-  await page.keyboard.press("Control+p");
-  await page.waitForSelector(".quick-input-widget input");
-  await page.keyboard.type(name);
-  await page.click(`.quick-input-list .monaco-list-row[aria-label^='${name}']`);
-  await page.waitForSelector(`.tab.active[data-resource-name='${name}']`);
-  await page.waitForSelector(".editor-group-container.active .monaco-editor.focused");
-  await page.keyboard.press("Control+Home");
-  for (let i = 1; i < line; i++) await page.keyboard.press("ArrowDown");
-  await page.keyboard.press("End");
-  for (const key of keys) await page.keyboard.press(key);
-}
-
-const type = (text) => page.keyboard.type(text, { delay: 30 });
-const save = () => page.keyboard.press("Control+s");
-
-/** Change settings as the user would; changes of the file from outside are not noticed here. */
-async function configure(changes, machine = false) {
-  await command(`Preferences: Open ${machine ? "Remote" : "User"} Settings (JSON)`);
-  await page.waitForSelector(".tab.active[data-resource-name='settings.json']");
-  await page.waitForSelector(".editor-group-container.active .monaco-editor.focused");
-  await page.keyboard.press("Control+a");
-  await page.keyboard.press("Delete");
-  await page.keyboard.insertText(settingsWith(changes, machine));
-  await save();
-  await page.waitForSelector(".tab.active[data-resource-name='settings.json']:not(.dirty)");
-  await command("View: Close Editor");
-}
-const message = (words) =>
-  page.waitForSelector(`.notification-toast:has-text(${JSON.stringify(words)})`, { timeout: 30_000 });
-const clearMessages = () => command("Notifications: Clear All Notifications");
 
 prepare({
   "a.py": "def f(a, b):\n    \n",
@@ -86,17 +26,17 @@ prepare({
 await install(config.vsix);
 
 try {
-  page = await open({ payload: (uri) => [["openFile", uri(path.join(workspace, "a.py"))]] });
+  await open({ payload: (uri) => [["openFile", uri(path.join(workspace, "a.py"))]] });
   await page.waitForSelector(".monaco-editor .view-line", { timeout: 60_000 });
   await server.waitFor("initialized");
 
-  await check("ghost text, accept, save, and what the server was told", page, async () => {
+  await check("ghost text, accept, save, and what the server was told", async () => {
     server.rules([RETURN]);
     await edit("a.py", 2);
     await type("ret");
     await waitGhost("urn a + b");
     assert.equal(disk("a.py"), "def f(a, b):\n    \n");
-    await screenshot(page, "vscode-ghost");
+    await screenshot("vscode-ghost");
     const request = server.received(REQUEST).at(-1).params;
     const change = server.received("textDocument/didChange").at(-1).params;
     assert.equal(request.textDocument.version, change.textDocument.version);
@@ -112,12 +52,12 @@ try {
     assert.equal(server.received("textDocument/didPartiallyAcceptCompletion").length, 0);
   });
 
-  await check("word by word, with the lengths told to the server", page, async () => {
+  await check("word by word, with the lengths told to the server", async () => {
     server.rules([{ anchor: "^\\s*", texts: ["if alpha:\n    beta()"] }]);
     await edit("words.py", 1);
     await type("i");
     await waitGhost("f alpha:\n    beta()");
-    await screenshot(page, "vscode-multi-line");
+    await screenshot("vscode-multi-line");
     for (const rest of [" alpha:", "alpha:", ":"]) {
       await page.keyboard.press("Control+ArrowRight");
       await waitGhost(`${rest}\n    beta()`);
@@ -131,7 +71,7 @@ try {
     await waitDisk("words.py", "if alpha:\n    beta()");
   });
 
-  await check("typing through keeps the suggestion", page, async () => {
+  await check("typing through keeps the suggestion", async () => {
     server.rules([RETURN]);
     await edit("through.py", 1);
     await type("re");
@@ -143,7 +83,7 @@ try {
     await waitDisk("through.py", "return a + b");
   });
 
-  await check("a CRLF file keeps its line ends", page, async () => {
+  await check("a CRLF file keeps its line ends", async () => {
     server.rules([{ anchor: "^\\s*", texts: ["if a:\n    pass"] }]);
     await edit("crlf.py", 2);
     await type("i");
@@ -153,7 +93,7 @@ try {
     await waitDisk("crlf.py", "x = 1\r\nif a:\r\n    pass\r\ny = 2\r\n");
   });
 
-  await check("wide characters and emoji left of the cursor", page, async () => {
+  await check("wide characters and emoji left of the cursor", async () => {
     server.rules([{ anchor: "'\\) ", texts: ["+ 'é🙂' + rest"] }]);
     await edit("wide.py", 1);
     await type(" +");
@@ -163,18 +103,18 @@ try {
     await waitDisk("wide.py", "x = len('日本🙂é') + 'é🙂' + rest\n");
   });
 
-  await check("text right of the cursor", page, async () => {
+  await check("text right of the cursor", async () => {
     server.rules([{ anchor: "\\(", texts: ["1, 2)"], covers: 1 }]);
     await edit("middle.py", 1, ["Home", "ArrowRight", "ArrowRight"]);
     await type("1");
     await waitGhost(", 2");
-    await screenshot(page, "vscode-mid-line");
+    await screenshot("vscode-mid-line");
     await page.keyboard.press("Tab");
     await save();
     await waitDisk("middle.py", "f(1, 2) + 3\n");
   });
 
-  await check("the first line of an empty file", page, async () => {
+  await check("the first line of an empty file", async () => {
     server.rules([{ anchor: "^", texts: ["import os"] }]);
     await edit("empty.py", 1);
     await type("i");
@@ -184,7 +124,7 @@ try {
     await waitDisk("empty.py", "import os");
   });
 
-  await check("the empty last line", page, async () => {
+  await check("the empty last line", async () => {
     server.rules([{ anchor: "^", texts: ["print(1)"] }]);
     await edit("last.py", 2);
     await type("p");
@@ -194,7 +134,7 @@ try {
     await waitDisk("last.py", "x = 1\nprint(1)");
   });
 
-  await check("one undo takes an accept back", page, async () => {
+  await check("one undo takes an accept back", async () => {
     server.rules([RETURN]);
     await edit("undo.py", 1);
     await type("ret");
@@ -207,7 +147,7 @@ try {
     await waitDisk("undo.py", "ret");
   });
 
-  await check("where the focus and the cursor are is told", page, async () => {
+  await check("where the focus and the cursor are is told", async () => {
     await edit("last.py", 1);
     await until(() => {
       const { textDocument, position } = server.received("textDocument/didFocus").at(-1).params;
@@ -215,7 +155,7 @@ try {
     }, "focus notice");
   });
 
-  await check("the status bar shows what the server says", page, async () => {
+  await check("the status bar shows what the server says", async () => {
     assert.match((await bar()).icon, /codicon-flame/);
     server.rules([RETURN], { status: { busy: true, kind: "Normal", message: "loading the model" } });
     await edit("status.py", 1);
@@ -225,27 +165,27 @@ try {
     server.rules([RETURN], { status: { busy: false, kind: "Warning", message: "the model is slow" } });
     await type("e");
     await until(async () => /warning-kind/.test((await bar()).classes), "warning");
-    await screenshot(page, "vscode-status-warning");
+    await screenshot("vscode-status-warning");
     server.rules([RETURN], { status: { busy: false, kind: "Normal", message: "" } });
     await type("t");
     await until(async () => /codicon-flame/.test((await bar()).icon), "quiet");
     await command("Hearth: Show Status");
     await message("Hearth: The server is running. hearth.status");
-    await screenshot(page, "vscode-status");
+    await screenshot("vscode-status");
     await clearMessages();
   });
 
-  await check("the last suggestion is explained in a document beside", page, async () => {
+  await check("the last suggestion is explained in a document beside", async () => {
     await command("Hearth: Explain Last Suggestion");
     await page.waitForSelector(".tab:has-text('Explanation of the last suggestion')");
     const lines = page.locator(".editor-group-container:has(.tab:has-text('Explanation')) .view-lines");
     await until(async () => (await lines.textContent()).replaceAll("\u00a0", " ") === "hearth.explain status.py",
       "explanation");
-    await screenshot(page, "vscode-explain");
+    await screenshot("vscode-explain");
     await command("View: Join All Editor Groups");
   });
 
-  await check("no request while the editor's suggestions, or Hearth's, are off", page, async () => {
+  await check("no request while the editor's suggestions, or Hearth's, are off", async () => {
     server.rules([RETURN]);
     await edit("idle.py", 1);
     await type("r");
@@ -280,7 +220,7 @@ try {
     await offered();
   });
 
-  await check("a server that stops is told in words and comes back", page, async () => {
+  await check("a server that stops is told in words and comes back", async () => {
     const starts = server.received("initialize").length;
     server.rules([{ answer: "crash" }]);
     await edit("crash.py", 1);
@@ -289,14 +229,14 @@ try {
     server.rules([RETURN]);
     await server.waitFor("initialize", starts + 1);
     await until(async () => /codicon-flame/.test((await bar()).icon), "running again");
-    await screenshot(page, "vscode-restarted");
+    await screenshot("vscode-restarted");
     await clearMessages();
     await edit("crash.py", 1);
     await type("e");
     await waitGhost("turn a + b");
   });
 
-  await check("a missing server is told with what to do", page, async () => {
+  await check("a missing server is told with what to do", async () => {
     await configure({ "hearth.server.path": "no-such-hearth" }, true);
     const toast = await message("Hearth cannot find its server “no-such-hearth”.");
     const words = await toast.textContent();
@@ -305,14 +245,14 @@ try {
     assert.doesNotMatch(words, /\n\s+at |Error:/);
     assert.equal((await page.$$(".notification-toast")).length, 1);
     await until(async () => /error-kind/.test((await bar()).classes), "bar shows the fault");
-    await screenshot(page, "vscode-missing");
+    await screenshot("vscode-missing");
     const starts = server.received("initialize").length;
     await configure({ "hearth.server.path": config.server[0] }, true);
     await server.waitFor("initialize", starts + 1);
     await until(async () => /codicon-flame/.test((await bar()).icon), "running again");
   });
 } catch (error) {
-  await check("the whole run", page, () => { throw error; });
+  await check("the whole run", () => { throw error; });
 } finally {
   await finish();
 }

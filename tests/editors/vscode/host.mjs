@@ -1,4 +1,4 @@
-// A real VS Code for a test: code-server's parts, a scripted language server, and Chromium looking at it.
+// A real VS Code for a test: code-server's parts, a language server, and Chromium looking at it.
 import { spawn } from "node:child_process";
 import fs from "node:fs";
 import { createRequire } from "node:module";
@@ -12,6 +12,8 @@ const PATIENCE_MS = 25_000; // how long a condition may take on a busy machine; 
 
 const children = [];
 let browser;
+/** The page that shows VS Code, once `open` has begun. */
+export let page;
 let failures = 0;
 let passes = 0;
 
@@ -72,6 +74,7 @@ const machineSettingsFile = path.join(config.folder, "data", "Machine", "setting
 const machineSettings = {
   "hearth.server.path": config.server[0],
   "hearth.server.args": config.server.slice(1),
+  ...config.settings,
 };
 
 /** The settings with these changes, as the text of settings.json. */
@@ -133,26 +136,25 @@ export async function open({ args = [], payload = () => [], onPage = async () =>
     args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
       "--disable-component-update", "--disable-sync"],
   });
-  const page = await browser.newPage({ viewport: { width: 1100, height: 640 } });
+  page = await browser.newPage({ viewport: { width: 1100, height: 640 } });
   // Nothing may leave the machine.
   await page.context().route(
     (url) => url.hostname !== "127.0.0.1" && /^(https?|wss?):$/.test(url.protocol),
     (route) => route.abort(),
   );
   page.on("console", (message) => fs.appendFileSync(path.join(config.folder, "console.log"), `${message.text()}\n`));
-  await onPage(page);
+  await onPage();
   const uri = (file) => `vscode-remote://127.0.0.1:${port}${file}`;
   const start = encodeURIComponent(JSON.stringify(payload(uri)));
   await page.goto(`http://127.0.0.1:${port}/?folder=${encodeURIComponent(workspace)}&payload=${start}`);
-  return page;
 }
 
-export async function screenshot(page, name) {
+export async function screenshot(name) {
   await page.screenshot({ path: path.join(config.artefacts, `${name}.png`) });
 }
 
 /** Run one named check; the others go on when it fails. */
-export async function check(name, page, body) {
+export async function check(name, body) {
   try {
     await body();
     passes += 1;
@@ -160,7 +162,7 @@ export async function check(name, page, body) {
   } catch (error) {
     failures += 1;
     console.log(`FAILED ${name}: ${error.stack}`);
-    if (page) await screenshot(page, `failed-${failures}`).catch(() => {});
+    if (page) await screenshot(`failed-${failures}`).catch(() => {});
   }
 }
 

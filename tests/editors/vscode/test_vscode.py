@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lsp_server.demo.holes import default_folder
+
 pytestmark = [pytest.mark.editor, pytest.mark.timeout(600)]
 HERE = Path(__file__).parent
-EXTENSION = HERE.parents[2] / "editors" / "vscode"
+ROOT = HERE.parents[2]
+EXTENSION = ROOT / "editors" / "vscode"
+BODY = "    return sum(entry.cents for entry in entries if entry.account == account)\n"
+PROGRAM = """
+from datetime import date
+from ledger.entries import Entry
+from ledger.report import balance
+
+day = date(2026, 1, 2)
+entries = [Entry(day, "food", -1250), Entry(day, "food", 50), Entry(day, "pay", 7)]
+assert (balance(entries, "food"), balance(entries, "pay"), balance(entries, "rent")) == (-1200, 7, 0)
+"""
 
 
 def npm(*arguments: str) -> str:
@@ -67,34 +82,65 @@ def test_the_package_holds_only_what_runs(vsix: Path) -> None:
     assert path_setting["scope"] == "machine-overridable"
 
 
+@pytest.fixture
+def run_in_vscode(
+    vsix: Path, vscode_tools: dict[str, str], tmp_path: Path, artefacts: Path
+) -> Callable[..., None]:
+    """run(script, server, **config): run one .mjs file, with the language server that `server` starts."""
+
+    def run(script: str, server: list[str], **more: Any) -> None:
+        config = {
+            "folder": str(tmp_path),
+            "artefacts": str(artefacts),
+            "extension": str(EXTENSION),
+            "vsix": str(vsix),
+            "node": vscode_tools["node"],
+            "codeServer": vscode_tools["code-server"],
+            "chromium": vscode_tools["chromium"],
+            "server": server,
+            **more,
+        }
+        config_file = tmp_path / "config.json"
+        config_file.write_text(json.dumps(config), encoding="utf-8")
+        done = subprocess.run(
+            [vscode_tools["node"], str(HERE / script), str(config_file)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=500,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        (artefacts / f"{script}.log").write_text(done.stdout + done.stderr, encoding="utf-8")
+        count = re.search(r"^(\d+) passed, (\d+) failed$", done.stdout, re.MULTILINE)
+        assert count is not None, done.stdout[-4000:] + done.stderr[-4000:]
+        assert int(count[2]) == 0, done.stdout[-8000:]
+        assert int(count[1]) > 0
+        assert done.returncode == 0
+
+    return run
+
+
 @pytest.mark.parametrize("script", ["e2e.mjs", "in_host.mjs"])
-def test_in_vscode(
-    script: str, vsix: Path, vscode_tools: dict[str, str], tmp_path: Path, artefacts: Path
+def test_in_vscode(script: str, run_in_vscode: Callable[..., None], tmp_path: Path) -> None:
+    files = (HERE.parent / "scripted_server.py", tmp_path / "script.json", tmp_path / "server.jsonl")
+    run_in_vscode(script, [sys.executable, *map(str, files)])
+
+
+@pytest.mark.model
+def test_a_real_model_completes_a_project(
+    run_in_vscode: Callable[..., None], real_model: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    log = tmp_path / "server.jsonl"
-    scripted = [str(HERE.parent / "scripted_server.py"), str(tmp_path / "script.json"), str(log)]
-    config: dict[str, Any] = {
-        "folder": str(tmp_path),
-        "artefacts": str(artefacts),
-        "extension": str(EXTENSION),
-        "vsix": str(vsix),
-        "node": vscode_tools["node"],
-        "codeServer": vscode_tools["code-server"],
-        "chromium": vscode_tools["chromium"],
-        "server": [sys.executable, *scripted],
-    }
-    config_file = tmp_path / "config.json"
-    config_file.write_text(json.dumps(config), encoding="utf-8")
-    done = subprocess.run(
-        [vscode_tools["node"], str(HERE / script), str(config_file)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=500,
+    """A function's body is taken out; what the model gives for it must make the project work again."""
+    project = tmp_path / "workspace"
+    shutil.copytree(default_folder() / "python", project)
+    report = project / "ledger" / "report.py"
+    whole = report.read_text(encoding="utf-8")
+    report.write_text(whole.replace(BODY, "    \n", 1), encoding="utf-8")
+    line = whole[: whole.index(BODY)].count("\n") + 1
+    run_in_vscode(
+        "real.mjs",
+        [sys.executable, "-m", "lsp_server", "lsp"],
+        settings={"hearth.model": str(real_model("qwen2.5-coder-0.5b"))},
+        hole={"file": "ledger/report.py", "line": line, "typed": "return sum("},
     )
-    (artefacts / f"{script}.log").write_text(done.stdout + done.stderr, encoding="utf-8")
-    count = re.search(r"^(\d+) passed, (\d+) failed$", done.stdout, re.MULTILINE)
-    assert count is not None, done.stdout[-4000:] + done.stderr[-4000:]
-    assert int(count[1]) > 0
-    assert int(count[2]) == 0, done.stdout[-8000:]
-    assert done.returncode == 0
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, cwd=project)

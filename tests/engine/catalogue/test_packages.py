@@ -143,6 +143,13 @@ def test_the_disk_never_holds_more_than_one_wheel(entry, source, pip):
     [
         (["WARNING: Retrying ... NewConnectionError(...)", "ERROR: No matching distribution"], "no network"),
         (["ERROR: Could not find a version"], "Could not find a version"),
+        # A connection that broke in the middle, in words of pip 26.3 and, twice, of 23.2.
+        (
+            ["error: incomplete-download", "hint: Use --resume-retries"],
+            "connection broke",
+        ),
+        (["ProtocolError: ('Connection broken: ConnectionResetError(104)')"], "connection broke"),
+        (["ERROR: Wheel 'part' located at /tmp/p.whl is invalid."], "connection broke"),
         (["something odd"], "something odd"),
         ([], "no message"),
     ],

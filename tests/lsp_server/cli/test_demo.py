@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import textwrap
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -212,6 +213,12 @@ def test_missing_samples_say_what_to_do(tmp_path: Path) -> None:
         load_holes(tmp_path)
     assert "--samples" in caught.value.action
     assert isinstance(caught.value, HearthError)
+
+
+def test_the_samples_are_a_part_of_the_package() -> None:
+    """What lies inside the package goes into the wheel, so that the demo needs no source tree."""
+    listing = resources.files("lsp_server") / "demo" / "samples" / "holes.toml"
+    assert listing.read_bytes() == (default_folder() / "holes.toml").read_bytes()
 
 
 def test_the_bundled_samples_have_holes_in_three_languages() -> None:

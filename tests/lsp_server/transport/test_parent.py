@@ -10,6 +10,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="on Windows the 
 
 
 async def start_child():
+    """A process of ours. Started before a test takes pidfd_open away: since 3.12 asyncio uses it as well."""
     return await asyncio.create_subprocess_exec(
         sys.executable, "-S", "-c", "import sys; sys.stdin.read()", stdin=asyncio.subprocess.PIPE
     )
@@ -17,10 +18,10 @@ async def start_child():
 
 @pytest.mark.parametrize("way", ["descriptor", "polling"])
 async def test_a_death_is_noticed_once(way, monkeypatch):
+    child = await start_child()
     if way == "polling":
         monkeypatch.delattr(os, "pidfd_open", raising=False)
         monkeypatch.setattr(parent, "POLL_SECONDS", 0.01)
-    child = await start_child()
     dead = asyncio.Event()
     parent.watch(child.pid, dead.set)
     assert not dead.is_set()
@@ -32,9 +33,9 @@ async def test_a_death_is_noticed_once(way, monkeypatch):
 
 @pytest.mark.parametrize("way", ["descriptor", "polling"])
 async def test_after_stop_nothing_is_told_and_stop_may_come_twice(way, monkeypatch):
+    child = await start_child()
     if way == "polling":
         monkeypatch.delattr(os, "pidfd_open", raising=False)
-    child = await start_child()
     told = []
     stop = parent.watch(child.pid, lambda: told.append(1))
     stop()

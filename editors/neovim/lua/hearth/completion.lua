@@ -107,7 +107,8 @@ local function ask(trigger)
     return
   end
   local state = state_of(place.buf)
-  cancel(state)
+  -- A request on its way is not cancelled: the newer one supersedes it in the server, which may go on writing the
+  -- same suggestion when the user only types along.
   local params = client.position(place.buf, target)
   params.context = { triggerKind = trigger }
   params.formattingOptions = { tabSize = vim.fn.shiftwidth(), insertSpaces = vim.bo[place.buf].expandtab }
@@ -140,6 +141,14 @@ function M.changed()
   timer:start(config.current.debounce_ms, 0, vim.schedule_wrap(function()
     ask(automatic)
   end))
+end
+
+--- The server came to the current buffer: what was typed before it did has not been asked about.
+function M.attached()
+  if inserting() then
+    state_of(vim.api.nvim_get_current_buf()).seen = nil
+    M.changed()
+  end
 end
 
 --- The popup menu opened, moved or closed.

@@ -28,6 +28,12 @@ local function autocmds()
       focus.gained()
     end
   end)
+  on('LspAttach', function(event)
+    local attached = vim.lsp.get_client_by_id(event.data.client_id)
+    if attached and attached.name == 'hearth' and event.buf == vim.api.nvim_get_current_buf() then
+      completion.attached()
+    end
+  end)
   on('CursorMoved', focus.moved)
   on('FocusLost', focus.lost)
 end

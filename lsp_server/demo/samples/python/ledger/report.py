@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ledger.entries import Entry, format_cents
+from .entries import Entry, format_cents
 
 
 def balance(entries: list[Entry], account: str) -> int:
