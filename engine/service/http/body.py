@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -61,7 +61,7 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(made) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise BadField(twice[:80].encode(errors="replace").decode(), "The field is there twice.")
+        raise BadField(_printable(twice), "The field is there twice.")
     return made
 
 
@@ -102,37 +102,54 @@ def _check_surrogates(value: object) -> None:
         raise BadField("", "The body has half of a surrogate pair, which is no character.") from None
 
 
-_WORDS = {
-    "extra_forbidden": "This field is unknown or not supported.",
-    "unexpected_keyword_argument": "This field is unknown or not supported.",
-    "missing": "This field is required.",
-    "missing_argument": "This field is required.",
-}
+_ABSENT = frozenset({"missing", "missing_argument"})
+_UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 
 
 def _bad_field(error: ValidationError, value: object) -> BadField:
-    """The complaint that reaches deepest: in a union, that of the branch which was most likely meant."""
-    complaints = error.errors(include_url=False, include_context=False, include_input=False)
-    paths = [_path(complaint["loc"], value) for complaint in complaints]
-    deepest = max(range(len(paths)), key=lambda index: len(paths[index]))
-    complaint = complaints[deepest]
-    message = _WORDS.get(complaint["type"], complaint["msg"].rstrip(".") + ".")
-    field = ".".join(str(part) for part in paths[deepest])
-    return BadField(field[:200].encode(errors="replace").decode(), message)
+    """Of several complaints (a union has one for each branch) the one likeliest about what was meant."""
+    told = []
+    for complaint in error.errors(include_url=False, include_input=False):
+        kind = complaint["type"]
+        path = _path(complaint["loc"], value, last_is_absent=kind in _ABSENT)
+        # A branch for another type of JSON says the least; the one that went deepest understood the most.
+        # Of one object, what its type is comes before what else is wrong with it.
+        weight = 0 if kind.endswith("_type") else 2
+        if kind == "literal_error":
+            weight = 3 if path[-1:] == ["type"] else 1
+        told.append(((len(path), weight), path, _words(kind, complaint["msg"], complaint.get("ctx", {}))))
+    _, path, words = max(told, key=lambda one: one[0])
+    field = ".".join(str(part) for part in path)
+    return BadField(_printable(field), words)
 
 
-def _path(location: Sequence[str | int], value: Any) -> list[str | int]:
+def _words(kind: str, message: str, context: Mapping[str, Any]) -> str:
+    if kind in _UNKNOWN:
+        return "This field is unknown or not supported."
+    if kind in _ABSENT:
+        return "This field is required."
+    if kind == "union_tag_invalid":
+        tag, expected = _printable(str(context["tag"])), context["expected_tags"]
+        return f"'{tag}' is not supported here; what is: {expected}."
+    return message.rstrip(".") + "."
+
+
+def _path(location: Sequence[str | int], value: Any, *, last_is_absent: bool) -> list[str | int]:
     """A location without the names of union branches, which the request does not have."""
     path: list[str | int] = []
     for index, part in enumerate(location):
-        is_there = part in value if isinstance(value, dict) else _is_index(part, value)
-        if is_there:
+        if part in value if isinstance(value, dict) else _is_index(part, value):
             value = value[part]
             path.append(part)
-        elif index == len(location) - 1 and isinstance(value, dict) and isinstance(part, str):
-            path.append(part)  # what is missing
+        elif last_is_absent and index == len(location) - 1:
+            path.append(part)
     return path
 
 
 def _is_index(part: str | int, value: object) -> bool:
     return isinstance(value, list) and isinstance(part, int) and part < len(value)
+
+
+def _printable(text: str) -> str:
+    """The start of a text of the request; half a surrogate pair could not be sent back."""
+    return text[:100].encode(errors="replace").decode()

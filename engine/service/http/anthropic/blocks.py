@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Tag
-from pydantic_core import PydanticCustomError
 
 from engine.service.http.fields import Ignored, Name, Strict, Unsupported
 from engine.types import ChatMessage, ToolCall
@@ -46,26 +44,16 @@ class ToolUseBlock(Strict):
     caller: Unsupported = None
 
 
-_RESULT_KINDS = ("text",)
-_KINDS = ("text", "thinking", "redacted_thinking", "tool_use", "tool_result")
-
-
-def _known(block: object, kinds: Sequence[str]) -> str:
+def _kind(block: object) -> str | None:
     kind = block.get("type") if isinstance(block, dict) else getattr(block, "type", None)
-    if isinstance(kind, str) and kind not in kinds:
-        raise PydanticCustomError(
-            "unsupported_block", "Blocks of type '{kind}' are not supported here", {"kind": kind[:40]}
-        )
-    return kind if isinstance(kind, str) else "text"
+    return kind if isinstance(kind, str) else None
 
 
 def _text_or_blocks(content: object) -> str:
     return "blocks" if isinstance(content, list) else "string"
 
 
-OnlyText = Annotated[
-    Annotated[TextBlock, Tag("text")], Discriminator(lambda block: _known(block, _RESULT_KINDS))
-]
+OnlyText = Annotated[Annotated[TextBlock, Tag("text")], Discriminator(_kind)]
 TextContent = Annotated[
     Annotated[str, Tag("string")] | Annotated[list[OnlyText], Tag("blocks")], Discriminator(_text_or_blocks)
 ]
@@ -85,7 +73,7 @@ Block = Annotated[
     | Annotated[RedactedThinkingBlock, Tag("redacted_thinking")]
     | Annotated[ToolUseBlock, Tag("tool_use")]
     | Annotated[ToolResultBlock, Tag("tool_result")],
-    Discriminator(lambda block: _known(block, _KINDS)),
+    Discriminator(_kind),
 ]
 Content = Annotated[
     Annotated[str, Tag("string")] | Annotated[list[Block], Tag("blocks")], Discriminator(_text_or_blocks)

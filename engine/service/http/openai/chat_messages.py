@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
-from pydantic_core import PydanticCustomError
 
 from engine.service.http.fields import Ignored, Name, Strict, Unsupported
 from engine.types import ChatMessage, ToolCall
@@ -17,16 +16,9 @@ class TextPart(Strict):
     prompt_cache_breakpoint: Ignored = None
 
 
-def _part_kind(part: object) -> str:
-    """Only text can be read: say so, rather than that a type is unknown."""
+def _part_kind(part: object) -> str | None:
     kind = part.get("type") if isinstance(part, dict) else getattr(part, "type", None)
-    if isinstance(kind, str) and kind != "text":
-        raise PydanticCustomError(
-            "unsupported_part",
-            "Parts of type '{kind}' are not supported: the model reads text only",
-            {"kind": kind[:40]},
-        )
-    return "text"
+    return kind if isinstance(kind, str) else None
 
 
 Part = Annotated[Annotated[TextPart, Tag("text")], Discriminator(_part_kind)]

@@ -44,8 +44,17 @@ def test_what_is_let_through():
     assert parse_json(b'{"a": "\\\\ud800"}') == {"a": "\\ud800"}
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers(-(10**18), 10**18) | st.text() | st.floats(allow_nan=False, allow_infinity=False),
-                    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20))
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers(-(10**18), 10**18)
+        | st.text()
+        | st.floats(allow_nan=False, allow_infinity=False),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=20,
+    )
+)
 @settings(deadline=None)
 def test_it_reads_what_json_writes(value):
     assert parse_json(json.dumps(value).encode()) == value

@@ -5,6 +5,7 @@ import pytest
 
 from engine.service.http.app import build_app
 
+TOKEN = "secret"
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "x"}]}
 
 
@@ -32,7 +33,7 @@ async def test_loopback_names_are_let_in(client, host):
         "localhost.evil.example",
         "127.0.0.1.evil.example",
         "localhost@evil.example",
-        "0.0.0.0",
+        "0.0.0.0",  # noqa: S104 - a Host header
         "192.168.1.2",
         "[::1",
         "[::2]",
@@ -86,39 +87,43 @@ async def test_an_origin_may_be_allowed_and_still_gets_no_cors_headers(client):
         {"x-api-key": "secret\xff"},
     ],
 )
-@pytest.mark.parametrize("path", ["/v1/models", "/metrics", "/props", "/openapi.json", "/hearth/v1/status", "/no"])
+@pytest.mark.parametrize(
+    "path", ["/v1/models", "/metrics", "/props", "/openapi.json", "/hearth/v1/status", "/no"]
+)
 async def test_a_token_is_needed(client, path, headers):
     raw = {name: value.encode("latin-1") for name, value in headers.items()}
-    async with client(token="secret") as asking:
+    async with client(token=TOKEN) as asking:
         response = await asking.get(path, headers=raw)
     assert response.status_code == 401
     assert response.headers["www-authenticate"] == "Bearer"
 
 
 @pytest.mark.parametrize(
-    "headers", [{"authorization": "Bearer secret"}, {"authorization": "bearer  secret"}, {"x-api-key": "secret"}]
+    "headers",
+    [{"authorization": "Bearer secret"}, {"authorization": "bearer  secret"}, {"x-api-key": "secret"}],
 )
 async def test_the_token_lets_in(client, headers):
-    async with client(token="secret") as asking:
+    async with client(token=TOKEN) as asking:
         assert (await asking.get("/v1/models", headers=headers)).status_code == 200
 
 
 async def test_health_needs_no_token_and_tells_nothing(client, engine):
     engine.state = "failed"
-    async with client(token="secret") as asking:
+    async with client(token=TOKEN) as asking:
         response = await asking.get("/health")
     assert response.status_code == 503
     assert "secret" not in response.text
 
 
 async def test_the_api_key_is_asked_for_in_anthropics_shape(client):
-    async with client(token="secret") as asking:
+    async with client(token=TOKEN) as asking:
         response = await asking.post("/v1/messages", json={})
     assert response.json()["error"]["type"] == "authentication_error"
 
 
 @pytest.mark.parametrize(
-    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonx", None]
+    "kind",
+    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonx", None],
 )
 async def test_a_post_must_say_that_it_is_json(client, engine, kind):
     async with client() as asking:
@@ -131,7 +136,9 @@ async def test_a_post_must_say_that_it_is_json(client, engine, kind):
 async def test_json_with_a_charset_is_json(client):
     async with client() as asking:
         response = await asking.post(
-            "/tokenize", content=b'{"content": "a"}', headers={"content-type": "Application/JSON; charset=utf-8"}
+            "/tokenize",
+            content=b'{"content": "a"}',
+            headers={"content-type": "Application/JSON; charset=utf-8"},
         )
     assert response.status_code == 200
 

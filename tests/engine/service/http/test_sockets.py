@@ -64,7 +64,7 @@ async def test_a_hundred_megabytes_are_not_read(counted, serve, declared):
     app = counted(body_bytes=1 << 20)
     piece = b"x" * 65536
     async with serve(app) as served:
-        reader, writer = await served.raw()
+        _, writer = await served.raw()
         writer.write(head("/v1/chat/completions", declared))
         sent = 0
         try:
