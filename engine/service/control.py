@@ -96,6 +96,7 @@ class Control:
             **asdict(self._facts),
             "uptime_s": time.time() - self._facts.started,
             "memory_bytes": resident_bytes(),
+            "current_model": self._host.model,
             "engine": asdict(engine),
             "requests": asdict(self._host.counts),
         }

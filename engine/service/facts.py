@@ -14,6 +14,7 @@ class DaemonFacts:
     """What does not change while a daemon runs; also the content of its state file.
 
     started: seconds since the epoch.
+    model: what requests get that name none, while no other is in memory.
     tcp_port: None when it listens on the socket alone.
     """
 

@@ -39,7 +39,7 @@ def _lines(state: dict[str, Any]) -> list[str]:
     served = requests["requests"] - requests["running"] - requests["waiting"]
     lines = [
         f"engine    process {state['pid']}, version {state['version']}, since {_span(state['uptime_s'])}",
-        f"model     {engine['model']}: {engine['state']}",
+        f"model     {state['current_model']}: {engine['state']}",
     ]
     if engine["message"]:
         lines.append(f"          {engine['message']}")

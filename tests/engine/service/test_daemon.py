@@ -38,6 +38,7 @@ def test_it_serves_on_a_private_socket_and_ends_when_told(daemon_home):
     assert written.items() <= state.items()
     assert (state["pid"], state["protocol"], state["tcp_port"]) == (daemon.pid, PROTOCOL, None)
     assert state["engine"]["state"] == "ready"
+    assert state["current_model"] == state["model"]
     assert state["requests"] == {"requests": 1, "running": 0, "waiting": 0, "loads": 1}
     assert state["memory_bytes"] > 1_000_000
     daemon_home.stop()
