@@ -94,7 +94,7 @@ def test_other_text_hides_at_once(editor, server, python_file) -> None:
 
 
 def test_a_new_request_leaves_the_one_before_to_the_server(editor, server, python_file) -> None:
-    """The server supersedes it, or lets its generation answer the newer one; a cancellation would stop that."""
+    """The server supersedes it, or lets its generation answer the newer one; cancelling would stop that."""
     server.rules({"answer": "hold", "anchor": "^", "texts": ["return a"]})
     editor.open(python_file(""))
     editor.keys("ir")
