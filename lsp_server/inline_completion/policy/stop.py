@@ -33,6 +33,8 @@ LOOP_LINES = 4
 LOOP_REPEATS = 3
 _LOOP = re.compile(r"(\S.{0,23}?)\1{5,}\Z", re.DOTALL)
 _LOOP_LENGTH = 48
+# After such a line no line of its block would run, so not the line below the cursor either.
+_LEAVES = re.compile(r"(?:return|raise|throw|break|continue)\b")
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,11 @@ def _block_end(draft: Draft) -> Cut | None:
             continue
         if indent < floor:
             # Where the file goes on further out, the hole may reach out there too, up to that line.
-            if gap or not 0 < below <= indent or line.text.lstrip().startswith(cursor.language.definitions):
+            code = line.text.lstrip()
+            ends_here = code.startswith(cursor.language.definitions) or (
+                indent == below and _LEAVES.match(code)
+            )
+            if gap or ends_here or not 0 < below <= indent:
                 return Cut(line.start, "block end")
             floor = indent
         if not cursor.after_opener and indent == floor and gap and (deeper or floor == 0):
