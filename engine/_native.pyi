@@ -34,7 +34,7 @@ class GgufFile:
         errors="replace".
         """
     def tensor(self, name: str) -> NDArray[np.float32]:
-        """The tensor dequantised to float32, shape in numpy order (rows first). Raises KeyError."""
+        """The tensor dequantised to float32; its shape is `TensorInfo.shape` reversed. Raises KeyError."""
 
 class Model:
     """Weights repacked for this machine's kernels, and the graph that runs them.

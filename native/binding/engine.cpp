@@ -64,12 +64,13 @@ public:
             wanted += want(i) ? 1 : 0;
         }
         cancel_.store(false);
-        std::vector<float> logits;
+        auto logits = std::make_unique<std::vector<float>>(); // here, as no failure may follow a forward that succeeded
         {
             const nb::gil_scoped_release release;
-            logits = transformer_.forward(rows, cancel_);
+            *logits = transformer_.forward(rows, cancel_);
         }
-        return to_numpy(std::move(logits), {wanted, static_cast<size_t>(model_->weights().vocab)});
+        const size_t shape[] = {wanted, static_cast<size_t>(model_->weights().vocab)};
+        return to_numpy(std::move(logits), shape, 2);
     }
 
 private:

@@ -2,6 +2,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <memory>
 #include <system_error>
 
 #include "binding/arrays.h"
@@ -49,15 +51,15 @@ nb::tuple shape_of(const gguf::Tensor& t) {
 NumpyArray<float> dequantised(const gguf::File& file, const std::string& name) {
     const gguf::Tensor* t = file.find_tensor(name);
     if (t == nullptr) throw nb::key_error(name.c_str());
-    const auto cols = static_cast<size_t>(t->shape[0]);
-    const auto rows = static_cast<size_t>(t->n_rows());
-    std::vector<float> values(cols * rows);
+    const auto n = static_cast<size_t>(t->n_dims);
+    std::vector<size_t> shape(t->shape.begin(), t->shape.begin() + t->n_dims);
+    std::ranges::reverse(shape); // numpy counts dimensions from the outermost
+    auto values = std::make_unique<std::vector<float>>(static_cast<size_t>(t->shape[0] * t->n_rows()));
     {
         const nb::gil_scoped_release release;
-        quant::dequantize_row(t->type, t->data, values.data(), static_cast<int64_t>(values.size()));
+        quant::dequantize_row(t->type, t->data, values->data(), static_cast<int64_t>(values->size()));
     }
-    if (t->n_dims == 1) return to_numpy(std::move(values), {cols});
-    return to_numpy(std::move(values), {rows, cols});
+    return to_numpy(std::move(values), shape.data(), n);
 }
 
 } // namespace
