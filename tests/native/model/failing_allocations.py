@@ -1,4 +1,4 @@
-"""Run with failing_new preloaded: failing_allocations.py LIBRARY MODEL. Fails each allocation of each step in turn.
+"""Fails each allocation of each step in turn: failing_allocations.py LIBRARY MODEL, the library preloaded.
 
 A step may end in nothing but success or MemoryError, and after a MemoryError everything is as before it.
 """
@@ -32,7 +32,7 @@ def fail_each(library: ctypes.CDLL, step: Callable[[], object], check: Callable[
 
 def fail_each_of_making(library: ctypes.CDLL, kind: type, *args: object, **options: object) -> int:
     """The same for a constructor, but for what nanobind allocates itself: there it ends the process."""
-    n = sum(not isinstance(arg, str) for arg in args)  # a pointer for each object that is passed
+    n = len(args)  # one allocation for each object or text that is passed
     while True:
         made = kind.__new__(kind)
         library.fail_allocation(n)

@@ -1,4 +1,4 @@
-"""Memory that runs out at any point is a MemoryError, wherever it happens, and leaves the engine as it was."""
+"""Memory that runs out, wherever it happens, is a MemoryError and leaves the engine as it was."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ def test_each_allocation_failing_in_turn(tiny_model, compile_cpp):
     model = tiny_model("qwen2", "Q4_0", embd=64, ff=64, head_dim=32, heads=2, kv_heads=1)
     script = Path(__file__).with_name("failing_allocations.py")
     done = subprocess.run(
-        [sys.executable, script, library, model],
+        [sys.executable, "-X", "faulthandler", script, library, model],
         env=os.environ | {"LD_PRELOAD": str(library), "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
