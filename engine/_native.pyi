@@ -16,7 +16,7 @@ class TensorInfo:
     nbytes: int
 
 class GgufFile:
-    """A GGUF file, mapped read-only; every length and offset is checked on opening.
+    """A GGUF file, mapped read-only as long as this object lives; every length and offset is checked on opening.
 
     Raises GgufError (malformed or unsupported), OSError (cannot be opened).
     """
@@ -37,9 +37,11 @@ class GgufFile:
         """The tensor dequantised to float32; its shape is `TensorInfo.shape` reversed. Raises KeyError."""
 
 class Model:
-    """Weights repacked for this machine's kernels, and the graph that runs them.
+    """Weights repacked for this machine's kernels, and the graph that runs them. Does not need the GgufFile any
+    more, but rows of an embedding that the output does not share are read from the file itself.
 
-    Raises GgufError when the architecture, a tensor or a hyperparameter is missing or unsupported.
+    Raises GgufError when the architecture, a tensor or a hyperparameter is missing or unsupported, or when
+    another program wrote to the file since it was opened.
     """
 
     def __init__(self, gguf: GgufFile, *, isa: str = "auto") -> None: ...
@@ -92,7 +94,8 @@ class Engine:
 
         Returns logits, shape (want_logits.sum(), n_vocab). GIL released. Raises Cancelled (an
         InterruptedError), OutOfPages (a MemoryError) when the page pool is full, ValueError for ids out of
-        range or rows of one sequence that are not adjacent; the sequences are then as before the call.
+        range or rows of one sequence that are not adjacent, GgufError when another program has written to the
+        model file and rows must be read from it; the sequences are then as before the call.
         """
     def cancel(self) -> None:
         """From any thread: the running (or, if none runs, no) forward stops within one layer."""

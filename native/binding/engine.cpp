@@ -20,9 +20,9 @@ namespace {
 // Weights and the kernels they run on; shared by every engine over them.
 class Model {
 public:
-    Model(std::shared_ptr<gguf::File> file, const std::string& isa) : kernels_(cpu::kernels_by_name(isa)) {
+    Model(const gguf::File& file, const std::string& isa) : kernels_(cpu::kernels_by_name(isa)) {
         runtime::ThreadPool pool(static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 16U)));
-        weights_ = std::make_unique<model::Weights>(std::move(file), pool);
+        weights_ = std::make_unique<model::Weights>(file, pool);
     }
     const model::Weights& weights() const { return *weights_; }
     const cpu::Kernels& kernels() const { return kernels_; }
@@ -119,9 +119,9 @@ void bind_engine(nb::module_& m) {
     nb::class_<Model>(m, "Model")
         .def(
             "__init__",
-            [](Model* self, std::shared_ptr<gguf::File> file, const std::string& isa) {
+            [](Model* self, const gguf::File& file, const std::string& isa) {
                 const nb::gil_scoped_release release;
-                new (self) Model(std::move(file), isa);
+                new (self) Model(file, isa);
             },
             nb::arg("gguf"), nb::kw_only(), nb::arg("isa") = "auto")
         .def_prop_ro("architecture", [](const Model& model) { return model.weights().hp.architecture; })
