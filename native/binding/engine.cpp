@@ -9,6 +9,7 @@
 
 #include "binding/arrays.h"
 #include "binding/bindings.h"
+#include "binding/gil.h"
 #include "model/transformer.h"
 
 namespace nb = nanobind;
@@ -66,7 +67,7 @@ public:
         cancel_.store(false);
         auto logits = std::make_unique<std::vector<float>>(); // here, as no failure may follow a forward that succeeded
         {
-            const nb::gil_scoped_release release;
+            const GilReleased released;
             *logits = transformer_.forward(rows, cancel_);
         }
         const size_t shape[] = {wanted, static_cast<size_t>(model_->weights().vocab)};
@@ -120,7 +121,7 @@ void bind_engine(nb::module_& m) {
         .def(
             "__init__",
             [](Model* self, const gguf::File& file, const std::string& isa) {
-                const nb::gil_scoped_release release;
+                const GilReleased released;
                 new (self) Model(file, isa);
             },
             nb::arg("gguf"), nb::kw_only(), nb::arg("isa") = "auto")
@@ -158,7 +159,8 @@ void bind_engine(nb::module_& m) {
             nb::arg("seq"))
         .def_prop_ro("free_tokens",
                      [](Engine& e) { return e.with_cache([](kv::KvCache& cache) { return cache.free_tokens(); }); })
-        .def("forward", &Engine::forward, nb::arg("seqs"), nb::arg("tokens"), nb::arg("want_logits"))
+        .def("forward", &Engine::forward, nb::arg("seqs").noconvert(), nb::arg("tokens").noconvert(),
+             nb::arg("want_logits").noconvert())
         .def("cancel", &Engine::cancel);
 }
 
