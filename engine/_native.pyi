@@ -1,6 +1,7 @@
 """Types of the C++ extension (native/binding). Shapes are (rows, columns); arrays are C-contiguous."""
 
 from collections.abc import Sequence
+from os import PathLike
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +17,12 @@ class TensorInfo:
     nbytes: int
 
 class GgufFile:
-    """A GGUF file, mapped read-only; every length and offset is checked on opening.
+    """A GGUF file, mapped read-only as long as this lives; every length and offset is checked on opening.
 
     Raises GgufError (malformed or unsupported), OSError (cannot be opened).
     """
 
-    def __init__(self, path: str) -> None: ...
+    def __init__(self, path: str | PathLike[str]) -> None: ...
     @property
     def path(self) -> str: ...
     @property
@@ -34,12 +35,16 @@ class GgufFile:
         errors="replace".
         """
     def tensor(self, name: str) -> NDArray[np.float32]:
-        """The tensor dequantised to float32, shape in numpy order (rows first). Raises KeyError."""
+        """The tensor dequantised to float32; its shape is `TensorInfo.shape` reversed. Raises KeyError."""
 
 class Model:
     """Weights repacked for this machine's kernels, and the graph that runs them.
 
-    Raises GgufError when the architecture, a tensor or a hyperparameter is missing or unsupported.
+    The GgufFile may go; only an embedding that the output does not share is still read, row by row, from the
+    file itself.
+
+    Raises GgufError when the architecture, a tensor or a hyperparameter is missing or unsupported, or when
+    another program wrote to the file since it was opened.
     """
 
     def __init__(self, gguf: GgufFile, *, isa: str = "auto") -> None: ...
@@ -66,7 +71,8 @@ class Engine:
 
     kv_tokens: capacity of the page pool, in tokens, shared by all sequences.
     threads: worker count, the calling thread included.
-    kv_format: "f16", or "f32" (exact, twice the memory). Raises ValueError for another.
+    kv_format: "f16", or "f32" (exact, twice the memory).
+    Raises ValueError for options out of range, MemoryError, OSError when the system gives no more threads.
     """
 
     def __init__(self, model: Model, *, kv_tokens: int, threads: int, kv_format: str = "f16") -> None: ...
@@ -90,9 +96,11 @@ class Engine:
     ) -> NDArray[np.float32]:
         """Append tokens[i] to sequence seqs[i] (rows of one sequence in order) and run the graph once.
 
-        Returns logits, shape (want_logits.sum(), n_vocab). GIL released. Raises Cancelled (an
+        Returns logits, shape (want_logits.sum(), n_vocab). GIL released. Arrays of another type or not
+        contiguous are a TypeError: nothing is converted. Raises Cancelled (an
         InterruptedError), OutOfPages (a MemoryError) when the page pool is full, ValueError for ids out of
-        range or rows of one sequence that are not adjacent; the sequences are then as before the call.
+        range or rows of one sequence that are not adjacent, GgufError when another program has written to the
+        model file and rows must be read from it; the sequences are then as before the call.
         """
     def cancel(self) -> None:
         """From any thread: the running (or, if none runs, no) forward stops within one layer."""

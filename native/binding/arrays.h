@@ -5,7 +5,6 @@
 #include <nanobind/ndarray.h>
 
 #include <cstddef>
-#include <initializer_list>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -15,13 +14,12 @@ namespace hearth::binding {
 template <typename T>
 using NumpyArray = nanobind::ndarray<nanobind::numpy, T>;
 
-// A numpy array that owns `values`.
+// A numpy array that owns `values`; shape has n dimensions.
 template <typename T>
-NumpyArray<T> to_numpy(std::vector<T> values, std::initializer_list<size_t> shape) {
-    auto owned = std::make_unique<std::vector<T>>(std::move(values));
-    T* data = owned->data();
-    nanobind::capsule owner(owned.release(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    return NumpyArray<T>(data, shape, std::move(owner));
+NumpyArray<T> to_numpy(std::unique_ptr<std::vector<T>> values, const size_t* shape, size_t n) {
+    T* data = values->data();
+    nanobind::capsule owner(values.release(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return NumpyArray<T>(data, n, shape, std::move(owner));
 }
 
 } // namespace hearth::binding

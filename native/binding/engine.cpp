@@ -9,6 +9,7 @@
 
 #include "binding/arrays.h"
 #include "binding/bindings.h"
+#include "binding/gil.h"
 #include "model/transformer.h"
 
 namespace nb = nanobind;
@@ -20,9 +21,9 @@ namespace {
 // Weights and the kernels they run on; shared by every engine over them.
 class Model {
 public:
-    Model(std::shared_ptr<gguf::File> file, const std::string& isa) : kernels_(cpu::kernels_by_name(isa)) {
+    Model(const gguf::File& file, const std::string& isa) : kernels_(cpu::kernels_by_name(isa)) {
         runtime::ThreadPool pool(static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 16U)));
-        weights_ = std::make_unique<model::Weights>(std::move(file), pool);
+        weights_ = std::make_unique<model::Weights>(file, pool);
     }
     const model::Weights& weights() const { return *weights_; }
     const cpu::Kernels& kernels() const { return kernels_; }
@@ -64,12 +65,13 @@ public:
             wanted += want(i) ? 1 : 0;
         }
         cancel_.store(false);
-        std::vector<float> logits;
+        auto logits = std::make_unique<std::vector<float>>(); // here, as no failure may follow a forward that succeeded
         {
-            const nb::gil_scoped_release release;
-            logits = transformer_.forward(rows, cancel_);
+            const GilReleased released;
+            *logits = transformer_.forward(rows, cancel_);
         }
-        return to_numpy(std::move(logits), {wanted, static_cast<size_t>(model_->weights().vocab)});
+        const size_t shape[] = {wanted, static_cast<size_t>(model_->weights().vocab)};
+        return to_numpy(std::move(logits), shape, 2);
     }
 
 private:
@@ -118,9 +120,9 @@ void bind_engine(nb::module_& m) {
     nb::class_<Model>(m, "Model")
         .def(
             "__init__",
-            [](Model* self, std::shared_ptr<gguf::File> file, const std::string& isa) {
-                const nb::gil_scoped_release release;
-                new (self) Model(std::move(file), isa);
+            [](Model* self, const gguf::File& file, const std::string& isa) {
+                const GilReleased released;
+                new (self) Model(file, isa);
             },
             nb::arg("gguf"), nb::kw_only(), nb::arg("isa") = "auto")
         .def_prop_ro("architecture", [](const Model& model) { return model.weights().hp.architecture; })
@@ -157,7 +159,8 @@ void bind_engine(nb::module_& m) {
             nb::arg("seq"))
         .def_prop_ro("free_tokens",
                      [](Engine& e) { return e.with_cache([](kv::KvCache& cache) { return cache.free_tokens(); }); })
-        .def("forward", &Engine::forward, nb::arg("seqs"), nb::arg("tokens"), nb::arg("want_logits"))
+        .def("forward", &Engine::forward, nb::arg("seqs").noconvert(), nb::arg("tokens").noconvert(),
+             nb::arg("want_logits").noconvert())
         .def("cancel", &Engine::cancel);
 }
 

@@ -1,11 +1,15 @@
-#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <memory>
 #include <system_error>
 
 #include "binding/arrays.h"
 #include "binding/bindings.h"
+#include "binding/gil.h"
 #include "gguf/gguf_file.h"
 #include "quant/dequant.h"
 
@@ -49,29 +53,33 @@ nb::tuple shape_of(const gguf::Tensor& t) {
 NumpyArray<float> dequantised(const gguf::File& file, const std::string& name) {
     const gguf::Tensor* t = file.find_tensor(name);
     if (t == nullptr) throw nb::key_error(name.c_str());
-    const auto cols = static_cast<size_t>(t->shape[0]);
-    const auto rows = static_cast<size_t>(t->n_rows());
-    std::vector<float> values(cols * rows);
+    const auto n = static_cast<size_t>(t->n_dims);
+    std::vector<size_t> shape(t->shape.begin(), t->shape.begin() + t->n_dims);
+    std::ranges::reverse(shape); // numpy counts dimensions from the outermost
+    auto values = std::make_unique<std::vector<float>>(static_cast<size_t>(t->shape[0] * t->n_rows()));
     {
-        const nb::gil_scoped_release release;
-        quant::dequantize_row(t->type, t->data, values.data(), static_cast<int64_t>(values.size()));
+        const GilReleased released;
+        quant::dequantize_row(t->type, t->data, values->data(), static_cast<int64_t>(values->size()));
     }
-    if (t->n_dims == 1) return to_numpy(std::move(values), {cols});
-    return to_numpy(std::move(values), {rows, cols});
+    return to_numpy(std::move(values), shape.data(), n);
 }
 
 } // namespace
 
 void bind_gguf(nb::module_& m) {
-    nb::exception<gguf::GgufError>(m, "GgufError", PyExc_ValueError);
-    nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+    const nb::exception<gguf::GgufError> gguf_error(m, "GgufError", PyExc_ValueError); // lives as long as the module
+    // Messages quote paths and metadata, whose bytes are not always UTF-8.
+    const auto translate = [](const std::exception_ptr& p, void* gguf_error) {
         try {
             std::rethrow_exception(p);
+        } catch (const gguf::GgufError& e) {
+            PyErr_SetObject(static_cast<PyObject*>(gguf_error), decode(e.what()).ptr());
         } catch (const std::system_error& e) {
-            nb::object error = nb::handle(PyExc_OSError)(e.code().value(), nb::str(e.what()));
+            nb::object error = nb::handle(PyExc_OSError)(e.code().value(), decode(e.what()));
             PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
         }
-    });
+    };
+    nb::register_exception_translator(translate, gguf_error.ptr());
 
     nb::class_<gguf::Tensor>(m, "TensorInfo")
         .def_ro("name", &gguf::Tensor::name)
@@ -81,8 +89,11 @@ void bind_gguf(nb::module_& m) {
         .def_ro("nbytes", &gguf::Tensor::nbytes);
 
     nb::class_<gguf::File>(m, "GgufFile")
-        .def(nb::init<const std::string&>(), nb::arg("path"))
-        .def_prop_ro("path", &gguf::File::path)
+        .def(
+            "__init__",
+            [](gguf::File* self, const std::filesystem::path& path) { new (self) gguf::File(path.string()); },
+            nb::arg("path"))
+        .def_prop_ro("path", [](const gguf::File& f) { return nb::steal(PyUnicode_DecodeFSDefault(f.path().c_str())); })
         .def_prop_ro("tensors", [](const gguf::File& f) { return f.tensors(); })
         .def("keys", &gguf::File::keys)
         .def(

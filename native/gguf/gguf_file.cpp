@@ -5,6 +5,7 @@
 
 #include "gguf/header.h"
 #include "gguf/mapping.h"
+#include "gguf/source.h"
 
 namespace hearth::gguf {
 namespace {
@@ -51,7 +52,8 @@ Header parse(const std::string& path, const Mapping& mapping) {
 
 }  // namespace
 
-File::File(const std::string& path) : path_(path), mapping_(std::make_unique<Mapping>(path)) {
+File::File(const std::string& path)
+    : path_(path), source_(std::make_shared<Source>(path)), mapping_(std::make_unique<Mapping>(*source_)) {
     Header header = parse(path, *mapping_);
     version_ = header.version;
     metadata_ = std::move(header.metadata);

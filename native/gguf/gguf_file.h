@@ -1,8 +1,8 @@
 // A GGUF model file, mapped read-only. The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 //
 // The file is not trusted: every length, count and offset is checked before it is used, and the memory
-// taken by the header is bounded by the file's size. What remains outside our hands: another process
-// that shortens the file while it is mapped.
+// taken by the header is bounded by the file's size. What remains outside our hands: another process that
+// shortens the file while it is mapped, which it is as long as a File lives. A loaded model needs none.
 #pragma once
 
 #include <array>
@@ -47,6 +47,7 @@ using Value = std::variant<uint64_t, int64_t, double, bool, std::string, std::ve
                            std::vector<bool>, std::vector<std::string_view>>;
 
 class Mapping;
+class Source;
 
 class File {
 public:
@@ -59,6 +60,7 @@ public:
     File& operator=(const File&) = delete;
 
     const std::string& path() const noexcept { return path_; }
+    std::shared_ptr<const Source> source() const noexcept { return source_; }
     uint32_t version() const noexcept { return version_; }
 
     const std::vector<Tensor>& tensors() const noexcept { return tensors_; }  // in file order
@@ -89,6 +91,7 @@ private:
 
     std::string path_;
     uint32_t version_ = 0;
+    std::shared_ptr<const Source> source_;
     std::unique_ptr<Mapping> mapping_;
     std::vector<std::pair<std::string_view, Value>> metadata_;  // keys point into the mapping
     std::unordered_map<std::string_view, size_t> key_index_;

@@ -3,14 +3,15 @@
 
 #include <cstddef>
 #include <span>
-#include <string>
+
+#include "gguf/source.h"
 
 namespace hearth::gguf {
 
 class Mapping {
 public:
-    // Throws std::system_error when the file cannot be opened, is not a regular file, or cannot be mapped.
-    explicit Mapping(const std::string& path);
+    // Throws std::system_error when the file cannot be mapped.
+    explicit Mapping(const Source& file);
     ~Mapping();
     Mapping(const Mapping&) = delete;
     Mapping& operator=(const Mapping&) = delete;

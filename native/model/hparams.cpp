@@ -69,20 +69,27 @@ HyperParams read_hparams(const gguf::File& file) {
     hp.rope_neox = hp.architecture != "llama";
 
     hp.rope_base = file.f64(prefix + "rope.freq_base", 10000.0);
-    if (!(hp.rope_base > 0.0)) throw GgufError(prefix + "rope.freq_base must be positive");
+    if (!(hp.rope_base > 0.0 && std::isfinite(hp.rope_base)))
+        throw GgufError(prefix + "rope.freq_base must be positive");
     hp.scaling = read_scaling(file, prefix + "rope.scaling.type");
     // Files of before 2024 carry a linear factor alone, under this name.
     const double old_factor = file.f64(prefix + "rope.scale_linear", 0.0);
     hp.scaling_factor = file.f64(prefix + "rope.scaling.factor", old_factor > 0.0 ? old_factor : 1.0);
     if (old_factor > 0.0 && file.find(prefix + "rope.scaling.type") == nullptr) hp.scaling = RopeScaling::linear;
-    if (!(hp.scaling_factor > 0.0)) throw GgufError(prefix + "rope.scaling.factor must be positive");
+    if (!(hp.scaling_factor > 0.0 && std::isfinite(hp.scaling_factor)))
+        throw GgufError(prefix + "rope.scaling.factor must be positive");
     if (hp.scaling == RopeScaling::none) hp.scaling_factor = 1.0;
-    hp.original_context = static_cast<int64_t>(
-        file.u64(prefix + "rope.scaling.original_context_length", static_cast<uint64_t>(hp.context_train)));
-    hp.attention_factor = file.f64(prefix + "rope.scaling.attn_factor", 1.0);
-    hp.yarn_ext_factor = file.f64(prefix + "rope.scaling.yarn_ext_factor", 1.0);
-    hp.yarn_beta_fast = file.f64(prefix + "rope.scaling.yarn_beta_fast", 32.0);
-    hp.yarn_beta_slow = file.f64(prefix + "rope.scaling.yarn_beta_slow", 1.0);
+    hp.original_context = optional("rope.scaling.original_context_length", static_cast<uint64_t>(hp.context_train), 1,
+                                   1 << 30);
+    const auto finite = [&](const char* name, double fallback) {
+        const double value = file.f64(prefix + name, fallback);
+        if (!std::isfinite(value)) throw GgufError(prefix + name + " is not a number");
+        return value;
+    };
+    hp.attention_factor = finite("rope.scaling.attn_factor", 1.0);
+    hp.yarn_ext_factor = finite("rope.scaling.yarn_ext_factor", 1.0);
+    hp.yarn_beta_fast = finite("rope.scaling.yarn_beta_fast", 32.0);
+    hp.yarn_beta_slow = finite("rope.scaling.yarn_beta_slow", 1.0);
     return hp;
 }
 
@@ -94,6 +101,8 @@ RopeTable::RopeTable(const HyperParams& hp, std::vector<float> factors) : magnit
     if (!factors.empty() && static_cast<int>(factors.size()) != half)
         throw GgufError("rope_freqs.weight has " + std::to_string(factors.size()) + " values; " + std::to_string(half) +
                         " are needed");
+    if (!std::ranges::all_of(factors, [](float f) { return f > 0.0F && std::isfinite(f); }))
+        throw GgufError("rope_freqs.weight holds values that are not positive");
     const double interpolate = 1.0 / hp.scaling_factor;
     // The dimension whose frequency turns `turns` times within the original context.
     const auto dimension_of = [&](double turns) {

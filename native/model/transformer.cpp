@@ -4,7 +4,6 @@
 #include <string>
 
 #include "model/workspace.h"
-#include "quant/dequant.h"
 
 namespace hearth::model {
 
@@ -27,6 +26,7 @@ bool is_float(gguf::Type type) { return gguf::block_elems(type) == 1; }
 } // namespace
 
 struct Transformer::Workspace {
+    std::vector<std::byte> stored; // [n][bytes of an embedding row], as the file has them
     std::vector<float> hidden;  // [n][embedding]: the residual stream
     RowBuffer normed;           // [n][embedding]
     std::vector<float> qkv;     // [n][(heads + 2 kv_heads) * head_dim]
@@ -75,16 +75,19 @@ std::vector<RowRun> Transformer::plan(std::span<const BatchRow> rows) const {
 std::vector<float> Transformer::forward(std::span<const BatchRow> rows, const std::atomic<bool>& cancel) {
     if (rows.empty()) return {};
     const std::vector<RowRun> runs = plan(rows);
+    std::vector<kv::Growth> growths;
+    for (const RowRun& run : runs) growths.push_back({run.seq, run.n});
+    cache_.reserve(growths);
+    std::vector<float> out;
     try {
-        for (const RowRun& run : runs) cache_.reserve(run.seq, run.n);
         this->run(rows, runs, cancel);
+        out = logits(std::count_if(rows.begin(), rows.end(), [](const BatchRow& r) { return r.want_logits; }));
     } catch (...) {
         for (const RowRun& run : runs) cache_.release_reserved(run.seq);
         throw;
     }
     for (const RowRun& run : runs) cache_.commit(run.seq, run.n);
-    const auto wanted = std::count_if(rows.begin(), rows.end(), [](const BatchRow& r) { return r.want_logits; });
-    return wanted == 0 ? std::vector<float>{} : logits(wanted);
+    return out;
 }
 
 void Transformer::run(std::span<const BatchRow> rows, const std::vector<RowRun>& runs,
@@ -137,12 +140,14 @@ void Transformer::embed(std::span<const BatchRow> rows) {
     const int64_t e = hp_.embedding;
     ws.hidden.resize(static_cast<size_t>(n * e));
     ws.project.resize(static_cast<size_t>(n * e));
-    const gguf::Tensor& table = *weights_.embedding;
-    const size_t row_bytes = table.bytes_per_row();
+    const Embedding& embedding = *weights_.embedding;
+    embedding.require_unchanged();
+    const size_t scratch = embedding.scratch_bytes();
+    ws.stored.resize(static_cast<size_t>(n) * scratch);
     for_rows(pool_, n, [&](int64_t i) {
-        quant::dequantize_row(table.type,
-                              table.data + static_cast<size_t>(rows[static_cast<size_t>(i)].token) * row_bytes,
-                              ws.hidden.data() + i * e, e);
+        const auto row = static_cast<size_t>(i);
+        embedding.row(rows[row].token, std::span(ws.stored).subspan(row * scratch, scratch),
+                      std::span(ws.hidden).subspan(row * static_cast<size_t>(e), static_cast<size_t>(e)));
     });
 }
 
@@ -215,6 +220,7 @@ void Transformer::quantise(cpu::Rows& rows, std::initializer_list<const quant::P
 
 std::vector<float> Transformer::logits(int64_t n) {
     Workspace& ws = *work_;
+    if (n == 0) return {};
     const int64_t vocab = weights_.vocab;
     const int64_t padded = weights_.head.n_panels() * quant::kPanelRows;
     std::vector<float> out(static_cast<size_t>(n * padded));

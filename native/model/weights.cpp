@@ -1,7 +1,6 @@
 #include "model/weights.h"
 
 #include <string>
-#include <utility>
 
 #include "quant/dequant.h"
 
@@ -77,22 +76,27 @@ LayerWeights load_layer(const Loader& load, const HyperParams& hp, int layer) {
 
 } // namespace
 
-Weights::Weights(std::shared_ptr<const gguf::File> opened, runtime::ThreadPool& pool)
-    : file(std::move(opened)), hp(read_hparams(*file)) {
-    const Loader load(*file, pool);
-    embedding = &file->tensor("token_embd.weight");
-    vocab = embedding->n_rows();
+Weights::Weights(const gguf::File& file, runtime::ThreadPool& pool) : hp(read_hparams(file)) {
+    const Loader load(file, pool);
+    const gguf::Tensor& table = file.tensor("token_embd.weight");
+    vocab = table.n_rows();
     if (vocab > INT32_MAX) throw GgufError("token_embd.weight has more rows than token ids can number");
-    Loader::check(*embedding, hp.embedding, vocab);
-    if (file->find_tensor("blk.0.ffn_gate_inp.weight") != nullptr)
+    Loader::check(table, hp.embedding, vocab);
+    if (file.find_tensor("blk.0.ffn_gate_inp.weight") != nullptr)
         throw GgufError("this is a mixture-of-experts model; this engine runs dense models only");
     layers.reserve(static_cast<size_t>(hp.layers));
     for (int i = 0; i < hp.layers; ++i) layers.push_back(load_layer(load, hp, i));
     final_norm = load.vector("output_norm.weight", hp.embedding);
-    const bool tied = file->find_tensor("output.weight") == nullptr;
+    const bool tied = file.find_tensor("output.weight") == nullptr;
     head = load.matrix(tied ? "token_embd.weight" : "output.weight", hp.embedding, vocab);
-    if (const gguf::Tensor* factors = file->find_tensor("rope_freqs.weight"); factors != nullptr)
+    if (tied) {
+        embedding.emplace(head);
+    } else {
+        embedding.emplace(table, file.source());
+    }
+    if (const gguf::Tensor* factors = file.find_tensor("rope_freqs.weight"); factors != nullptr)
         rope_factors = dequantise(*factors);
+    file.source()->require_unchanged(); // half of one file and half of another is no model
 }
 
 } // namespace hearth::model

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "gguf/gguf_file.h"
+#include "model/embedding.h"
 #include "model/hparams.h"
 #include "quant/packed.h"
 #include "runtime/thread_pool.h"
@@ -24,17 +25,19 @@ struct LayerWeights {
 };
 
 struct Weights {
-    std::shared_ptr<const gguf::File> file; // keeps the token embedding mapped: it is read row by row
     HyperParams hp;
     int64_t vocab = 0;
-    const gguf::Tensor* embedding = nullptr; // [vocab] x [embedding], in the file's own type
     std::vector<LayerWeights> layers;
     std::vector<float> final_norm;
-    quant::PackedMatrix head; // [vocab] x [embedding]; the embedding again when the file ties them
+    quant::PackedMatrix head; // [vocab] x [embedding]
+    std::optional<Embedding> embedding; // [vocab] x [embedding]
     std::vector<float> rope_factors;
 
-    // Reads, checks and repacks. Throws GgufError, naming the tensor or key that is wrong.
-    Weights(std::shared_ptr<const gguf::File> opened, runtime::ThreadPool& pool);
+    // Reads, checks and repacks; afterwards the file's mapping is not needed. Throws GgufError, naming the tensor or
+    // key that is wrong.
+    Weights(const gguf::File& file, runtime::ThreadPool& pool);
+    Weights(const Weights&) = delete; // the embedding may point to the head
+    Weights& operator=(const Weights&) = delete;
 };
 
 } // namespace hearth::model

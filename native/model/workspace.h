@@ -18,11 +18,11 @@ public:
     void resize(int64_t n, int64_t cols) {
         const auto values = static_cast<size_t>(n * cols);
         if (x.size() < values) {
-            x.resize(values);
             q_.resize(values);
             d_.resize(values / 32);
             minus_ds_.resize(values / 32);
             sum16_.resize(values / 16);
+            x.resize(values); // last, as its size tells what there is room for: memory may run out before
         }
         rows = cpu::Rows{n, cols, x.data(), q_.data(), d_.data(), minus_ds_.data(), sum16_.data()};
     }

@@ -82,4 +82,7 @@ size_t packed_panel_bytes(gguf::Type type, int64_t cols);
 // system as they are consumed. Throws GgufError when the columns do not fill whole blocks.
 PackedMatrix pack(const gguf::Tensor& tensor, runtime::ThreadPool& pool);
 
+// One row's values, the same bits as dequantising the row that was packed. out: float[cols].
+void unpack_row(const PackedMatrix& matrix, int64_t row, float* out);
+
 } // namespace hearth::quant

@@ -1,6 +1,7 @@
 #include "runtime/thread_pool.h"
 
 #include <stdexcept>
+#include <string>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -19,15 +20,42 @@ void pause_cpu() noexcept {
 // Long enough to bridge the serial work between two ops of a forward pass, short enough not to matter.
 constexpr int kSpins = 4000;
 
+// Beyond any machine's cores; a mistaken number must not bring the system down.
+constexpr int kMaxThreads = 1024;
+
 } // namespace
 
+// Marks the pool as taken, or throws when it is.
+class ThreadPool::Region {
+public:
+    explicit Region(std::atomic<bool>& taken) : taken_(taken) {
+        if (taken_.exchange(true, std::memory_order_acquire))
+            throw std::logic_error("the thread pool is already at work");
+    }
+    ~Region() { taken_.store(false, std::memory_order_release); }
+    Region(const Region&) = delete;
+    Region& operator=(const Region&) = delete;
+
+private:
+    std::atomic<bool>& taken_;
+};
+
 ThreadPool::ThreadPool(int threads) {
-    if (threads < 1) throw std::invalid_argument("a thread pool needs at least one thread");
+    if (threads < 1 || threads > kMaxThreads)
+        throw std::invalid_argument("a thread pool takes 1 to " + std::to_string(kMaxThreads) + " threads, not " +
+                                    std::to_string(threads));
     workers_.reserve(static_cast<size_t>(threads - 1));
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { loop(i); });
+    try {
+        for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { loop(i); });
+    } catch (...) { // the system has no more threads to give; those that run must end before their memory goes
+        stop();
+        throw;
+    }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() noexcept {
     stop_.store(true);
     generation_.fetch_add(1);
     generation_.notify_all();
@@ -49,6 +77,7 @@ void ThreadPool::work(int worker) noexcept {
 
 void ThreadPool::run(int64_t n, Item item, void* ctx) {
     if (n <= 0) return;
+    const Region region(in_region_);
     if (workers_.empty() || n == 1) {
         for (int64_t i = 0; i < n; ++i) item(ctx, i, 0);
         return;

@@ -17,7 +17,8 @@ namespace hearth::runtime {
 
 class ThreadPool {
 public:
-    // threads: workers, the calling thread included; at least 1.
+    // threads: workers, the calling thread included. Throws std::invalid_argument when there are too few or far too
+    // many, std::system_error when the system gives no more.
     explicit ThreadPool(int threads);
     ~ThreadPool();
     ThreadPool(const ThreadPool&) = delete;
@@ -27,7 +28,8 @@ public:
 
     // Runs fn(i) or fn(i, worker) for every i in [0, n), in any order, and returns when all are done. Workers take
     // items one by one, so a core that is busy with something else delays no more than its own item.
-    // Rethrows the first exception. Not re-entrant; one caller at a time.
+    // Rethrows the first exception. Throws std::logic_error when the pool is already at work: regions do not nest, and
+    // callers take turns.
     template <typename Fn>
     void parallel_for(int64_t n, Fn&& fn) {
         if constexpr (std::is_invocable_v<Fn, int64_t, int>) {
@@ -43,11 +45,13 @@ public:
     }
 
 private:
+    class Region;
     using Item = void (*)(void* ctx, int64_t i, int worker);
 
     void run(int64_t n, Item item, void* ctx);
     void work(int worker) noexcept;
     void loop(int worker) noexcept;
+    void stop() noexcept;
 
     std::vector<std::thread> workers_;
     Item item_ = nullptr;
@@ -60,6 +64,7 @@ private:
     alignas(64) std::atomic<int> running_{0};
     alignas(64) std::atomic<int> sleepers_{0};
     std::atomic<bool> stop_{false};
+    std::atomic<bool> in_region_{false};
 };
 
 } // namespace hearth::runtime

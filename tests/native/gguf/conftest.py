@@ -11,6 +11,7 @@ import pytest
 SOURCES = [
     "tests/native/gguf/gguf_driver.cpp",
     "native/gguf/type.cpp",
+    "native/gguf/source.cpp",
     "native/gguf/mapping.cpp",
     "native/gguf/header.cpp",
     "native/gguf/gguf_file.cpp",

@@ -65,3 +65,20 @@ def test_errors_reach_python(path, tmp_path):
 def test_arrays_outlive_the_file(path):
     values = _native.GgufFile(str(path)).tensor("output_norm.weight")
     assert np.isfinite(values).all()
+
+
+@pytest.mark.parametrize("shape", [(64,), (3, 64), (2, 3, 64), (2, 1, 3, 64), (1, 1, 1, 32)])
+@pytest.mark.parametrize("type", ["F32", "Q8_0"])
+def test_arrays_have_the_tensors_own_shape(tmp_path, shape, type):
+    values = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    kind = gguf.GGMLQuantizationType[type]
+    stored = gguf.quants.quantize(values, kind)
+    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
+    writer.add_tensor("t", stored, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    file = _native.GgufFile(str(tmp_path / "x.gguf"))
+    assert file.tensors[0].shape == shape[::-1]
+    np.testing.assert_array_equal(file.tensor("t"), gguf.quants.dequantize(stored, kind), strict=True)

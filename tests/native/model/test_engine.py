@@ -149,7 +149,7 @@ def test_a_cancel_while_nothing_runs_stops_nothing(run, tokens):
     [
         ({"kv_tokens": 0, "threads": 1}, "at least one token"),
         ({"kv_tokens": 2**62, "threads": 1}, "does not fit any memory"),
-        ({"kv_tokens": 64, "threads": 0}, "at least one thread"),
+        ({"kv_tokens": 64, "threads": 0}, "1 to 1024 threads, not 0"),
         ({"kv_tokens": 64, "threads": 1, "kv_format": "q9"}, "'q9' is not one of f16, f32"),
     ],
 )
