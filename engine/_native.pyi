@@ -82,6 +82,25 @@ class Engine:
     @property
     def free_tokens(self) -> int:
         """Positions that free pages still hold."""
+    @property
+    def free_pages(self) -> int: ...
+    @property
+    def page_tokens(self) -> int:
+        """Positions of a page."""
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of a page: keys and values of all layers and heads."""
+    def read_pages(self, seq: int, first_page: int, count: int) -> NDArray[np.uint8]:
+        """A copy of whole pages, shape (count, page_bytes).
+
+        Raises ValueError when the sequence does not have them, filled to their last position.
+        """
+    def append_pages(self, seq: int, pages: NDArray[np.uint8]) -> None:
+        """Continue a sequence with pages that `read_pages` gave, in any engine over the same model and format.
+
+        pages: shape (n, page_bytes). Raises TypeError for another kind of array, ValueError for another size or
+        when the sequence's length is not at a page's border, OutOfPages; the sequence is then as before.
+        """
     def forward(
         self,
         seqs: NDArray[np.int32],
