@@ -1,15 +1,14 @@
 """A radix tree over token ids: which sequences of the backend hold which prefixes.
 
-Prefixes may part at any token, not only where a KV page ends. Each leaf owns one sequence of the backend, which
-holds all tokens from the root to the leaf; what lies above a fork in the road is held by every leaf below it, for
-sequences share whole pages. So the tree has no pages to count: freeing a leaf frees what it alone held, and
-whatever another branch stands on stays.
+Prefixes may part at any token, not only where a KV page ends. Each leaf owns one sequence of the backend,
+which holds all tokens from the root to the leaf; what lies above a fork in the road is held by every leaf
+below it, for sequences share whole pages. So the tree has no pages to count: freeing a leaf frees what it
+alone held, and whatever another branch stands on stays.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +23,7 @@ class Node:
 
     tokens: all tokens from the root, so that neither splitting nor joining edges copies any.
     kv: the backend's sequence; leaves have one, other nodes have at least two children instead.
+    session: of a leaf, whose next request replaces it; "" when nobody's may.
     saved: whether every whole chunk of a leaf went to the disk; see `disk_tier`.
     """
 
@@ -31,6 +31,7 @@ class Node:
     start: int
     parent: Node | None
     kv: int = -1
+    session: str = ""
     saved: bool = False
     children: dict[int, Node] = field(default_factory=dict)
 
@@ -57,9 +58,9 @@ class PrefixTree:
         return len(self._leaves)
 
     @property
-    def leaves(self) -> Iterable[Node]:
+    def leaves(self) -> list[Node]:
         """The least recently used first."""
-        return self._leaves.keys()
+        return list(self._leaves)
 
     @property
     def oldest(self) -> Node | None:
@@ -84,8 +85,8 @@ class PrefixTree:
     def insert(self, tokens: Tokens, kv: int) -> tuple[Node, int | None]:
         """Add a sequence that holds `tokens` (at least one); it counts as used now.
 
-        Returns a leaf that holds them, and a sequence that the tree has no use for: the given one where the tree
-        knew all tokens, or one that the given one continues.
+        Returns a leaf that holds them, and a sequence that the tree has no use for: the given one where the
+        tree knew all tokens, or one that the given one continues.
         """
         node, length = self._descend(tokens)
         if length == len(tokens):

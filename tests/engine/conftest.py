@@ -37,7 +37,9 @@ class FakeSequence:
 
 
 class FakeBackend:
-    """Implements `engine.backends.base.Backend` with exact page accounting.
+    """Implements `engine.backends.base.Backend` and `KvPages` with exact page accounting.
+
+    Forks share pages, and a shared page is copied before it is written; a page's bytes are its tokens.
 
     calls: (sequence, tokens) rows of every forward that ran.
     inside: called in the middle of every forward, on the thread that called it.
@@ -47,11 +49,13 @@ class FakeBackend:
     kernels = "none"
     threads = 1
     n_vocab = VOCAB
+    kv_format = "fake"
 
     def __init__(self, *, context_tokens=64, kv_tokens=1024, page=4, inside=lambda: None):
         self.context_tokens = context_tokens
         self.kv_tokens = kv_tokens
-        self.page = page
+        self.page = self.page_tokens = page
+        self.page_bytes = 4 * page
         self.inside = inside
         self.sequences: dict[int, FakeSequence] = {}
         self.references = [0] * (kv_tokens // page)
@@ -60,6 +64,7 @@ class FakeBackend:
         self.running = False
         self.cancelled = False
         self.closed = False
+        self.kv_pages = self
         self._next = 0
 
     @property
@@ -75,20 +80,42 @@ class FakeBackend:
     def free_sequence(self, seq):
         self.owners.add(threading.get_ident())
         for page in self.sequences.pop(seq).pages:
-            self.references[page] -= 1
-            assert self.references[page] >= 0
+            self._drop_page(page)
 
     def fork_sequence(self, seq, length):
         self.owners.add(threading.get_ident())
         source = self.sequences[seq]
         assert 0 < length <= len(source.tokens)
-        whole, rest = divmod(length, self.page)
-        copied = [self._free_page()] if rest else []
-        for page in source.pages[:whole]:
-            self.references[page] += 1
         fork = self.new_sequence()
-        self.sequences[fork] = FakeSequence(source.tokens[:length], source.pages[:whole] + copied)
+        shared = source.pages[: -(-length // self.page)]
+        for page in shared:
+            self.references[page] += 1
+        self.sequences[fork] = FakeSequence(source.tokens[:length], shared)
         return fork
+
+    def truncate(self, seq, length):
+        self.owners.add(threading.get_ident())
+        state = self.sequences[seq]
+        assert 0 <= length <= len(state.tokens)
+        del state.tokens[length:]
+        while len(state.pages) > -(-length // self.page):
+            self._drop_page(state.pages.pop())
+
+    def read_pages(self, seq, first_page, count):
+        self.owners.add(threading.get_ident())
+        tokens = self.sequences[seq].tokens[first_page * self.page : (first_page + count) * self.page]
+        assert len(tokens) == count * self.page
+        return np.array(tokens, np.int32).view(np.uint8).reshape(count, self.page_bytes)
+
+    def append_pages(self, seq, pages):
+        self.owners.add(threading.get_ident())
+        state = self.sequences[seq]
+        assert pages.shape[1:] == (self.page_bytes,)
+        assert len(state.tokens) % self.page == 0
+        if len(pages) > self.references.count(0):
+            raise MemoryError
+        state.pages += [self._free_page() for _ in pages]
+        state.tokens += pages.reshape(-1).view(np.int32).tolist()
 
     def forward(self, seqs, tokens, want_logits):
         self.owners.add(threading.get_ident())
@@ -103,12 +130,8 @@ class FakeBackend:
         added = {
             int(seq): [int(token) for token in tokens[seqs == seq]] for seq in dict.fromkeys(seqs.tolist())
         }
-        needed = {
-            seq: -(-(len(self.sequences[seq].tokens) + len(new)) // self.page)
-            - len(self.sequences[seq].pages)
-            for seq, new in added.items()
-        }
-        if sum(needed.values()) > self.references.count(0):
+        needed = sum(self._pages_needed(self.sequences[seq], len(new)) for seq, new in added.items())
+        if needed > self.references.count(0):
             raise MemoryError
         self.calls.append(list(added.items()))
         logits = []
@@ -117,6 +140,9 @@ class FakeBackend:
             state = self.sequences[seq]
             if len(state.tokens) == len(state.pages) * self.page:
                 state.pages.append(self._free_page())
+            elif self.references[state.pages[-1]] > 1:
+                self._drop_page(state.pages[-1])
+                state.pages[-1] = self._free_page()
             state.tokens.append(token)
             if wanted:
                 row = np.zeros(VOCAB, np.float32)
@@ -129,6 +155,15 @@ class FakeBackend:
 
     def close(self):
         self.closed = True
+
+    def _pages_needed(self, state, rows):
+        more = -(-(len(state.tokens) + rows) // self.page) - len(state.pages)
+        shared_end = len(state.tokens) % self.page and self.references[state.pages[-1]] > 1
+        return more + bool(shared_end)
+
+    def _drop_page(self, page):
+        self.references[page] -= 1
+        assert self.references[page] >= 0
 
     def _free_page(self):
         if 0 not in self.references:
