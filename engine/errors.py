@@ -52,3 +52,22 @@ class EngineUnavailable(HearthError):
     """The engine is not running, is still loading, or was shut down."""
 
     code = "engine-unavailable"
+
+
+class EngineBusy(HearthError):
+    """The engine's queue is full; the request was not started.
+
+    retry_after: seconds after which it is worth trying again.
+    """
+
+    code = "engine-busy"
+
+    def __init__(self, what: str, *, meaning: str = "", action: str = "", retry_after: float = 1.0) -> None:
+        super().__init__(what, meaning=meaning, action=action)
+        self.retry_after = retry_after
+
+
+class DeadlineExceeded(HearthError):
+    """The request took longer than it was given, and had nothing to show by then."""
+
+    code = "deadline"

@@ -67,7 +67,7 @@ class RunnerMachine(RuleBasedStateMachine):
         if not hasattr(self, "runner"):
             return
         live = {s.kv: s.tokens[: s.computed] for s in self.events if s.kv is not None and not self.ended(s)}
-        kept = {kept.kv: kept.tokens.tolist() for kept in self.runner._cache._kept}
+        kept = {leaf.kv: leaf.tokens.tolist() for leaf in self.runner._cache._tree.leaves}
         assert not live.keys() & kept.keys()
         assert {seq: held.tokens for seq, held in self.backend.sequences.items()} == live | kept
         assert self.pages_counted()
