@@ -96,10 +96,10 @@ class Engine:
         Raises ValueError when the sequence does not have them, filled to their last position.
         """
     def append_pages(self, seq: int, pages: NDArray[np.uint8]) -> None:
-        """Continue a sequence with pages that `read_pages` gave, in any engine over the same model and format.
+        """Continue a sequence with pages from `read_pages`, of any engine over the same model and format.
 
-        pages: shape (n, page_bytes). Raises TypeError for another kind of array, ValueError for another size or
-        when the sequence's length is not at a page's border, OutOfPages; the sequence is then as before.
+        pages: shape (n, page_bytes). Raises TypeError for another kind of array, ValueError for another size
+        or when the sequence ends within a page, OutOfPages; the sequence is then as before.
         """
     def forward(
         self,

@@ -15,9 +15,6 @@ from engine.generation.prefix_tree import Node, PrefixTree, Tokens, common_prefi
 # Where there is no disk tier to say: the tokens that one eviction takes from a leaf.
 EVICTED_TOKENS = 256
 
-# Fewer tokens than that are computed sooner than read from the disk.
-LEAST_GAIN_TOKENS = 64
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Held:
@@ -137,11 +134,12 @@ class PrefixCache:
         The sequence is cut back to the border where the disk goes on; that is its new length. None when the
         disk knows no more.
         """
-        if self._disk is None:
+        if self._disk is None or self._pages is None:
             return None
         keys = self._disk.keys(prompt)
         known = self._disk.known(keys)
-        if known * self._chunk < length + LEAST_GAIN_TOKENS:
+        # Less than a page is computed sooner than read.
+        if known * self._chunk < length + self._pages.page_tokens:
             return None
         self._disk.touch(keys[:known])
         first = length // self._chunk

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from engine.generation.chunk_keys import CHUNK_PAGES, chunk_keys
 from engine.generation.sequence import Drawn
 from engine.types import FinishReason
 
@@ -173,6 +174,72 @@ class FakeBackend:
         return page
 
 
+class FakeDisk:
+    """Implements `engine.generation.disk_tier.DiskTier` without threads: a dictionary.
+
+    chunks: what is on the disk; one that a test takes away is a read that fails.
+    late: so many times each restore has nothing yet before it gives its next chunk.
+    """
+
+    def __init__(self, page=4, late=0):
+        self.chunk_tokens = CHUNK_PAGES * page
+        self.chunks: dict[bytes, np.ndarray] = {}
+        self.listed: set[bytes] = set()
+        self.late = late
+        self.writable = self.has_room = True
+
+    def keys(self, tokens):
+        return chunk_keys(b"", tokens, self.chunk_tokens)
+
+    def has(self, key):
+        return key in self.listed
+
+    def known(self, keys):
+        return next((n for n, key in enumerate(keys) if key not in self.listed), len(keys))
+
+    def save(self, key, depth, copy):
+        if not self.has(key):
+            self.chunks[key] = copy()
+            self.listed.add(key)
+
+    def touch(self, keys):
+        pass
+
+    def restore(self, keys):
+        return FakeRestore(self, list(keys))
+
+    def close(self, seconds):
+        self.writable = False
+
+
+class FakeRestore:
+    """Implements `engine.generation.disk_tier.Restore`."""
+
+    def __init__(self, disk, keys):
+        self._disk, self._keys, self._late = disk, keys, disk.late
+        self.ended = self.cancelled = False
+
+    @property
+    def complete(self):
+        return not self._keys
+
+    def take(self):
+        if self._late or self.ended:
+            self._late -= bool(self._late)
+            return None
+        self._late = self._disk.late
+        pages = self._disk.chunks.get(self._keys[0]) if self._keys else None
+        if pages is None:
+            self.ended = True
+            self._disk.listed -= set(self._keys[:1])
+            return None
+        self._keys.pop(0)
+        return pages
+
+    def cancel(self):
+        self.cancelled = True
+
+
 class FakeOutput:
     """Greedy; a token's text is its number and a blank, and every text is held back for one token."""
 
@@ -196,6 +263,7 @@ class Fakes:
     """The helpers above, for tests that cannot import this file."""
 
     Backend = FakeBackend
+    Disk = FakeDisk
     Output = FakeOutput
     END = END
     next_token = staticmethod(next_token)
