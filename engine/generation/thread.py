@@ -179,6 +179,8 @@ class EngineThread:
             sequence.emit(_unavailable(error))
         self._arrivals.clear()
         if self._model is not None:
+            if self._model.disk is not None:
+                self._model.disk.close(0.0)
             self._model.backend.close()
 
 

@@ -192,3 +192,28 @@ def test_two_processes_on_one_folder_never_read_wrong_bytes(folder):
     files = ChunkFiles(folder, 40_000)
     for key in files.scan():
         assert set(files.read(key, 1000).tolist()) == {key[0]}
+
+
+KILLED = """
+import sys, numpy as np
+from pathlib import Path
+from engine.generation.chunk_files import ChunkFiles
+files = ChunkFiles(Path(sys.argv[1]), 1 << 30)
+for n in range(256):
+    files.write(bytes([n]) * 32, np.full(1000, n, np.uint8).data, 0)
+    print(n, flush=True)
+"""
+
+
+@pytest.mark.parametrize("after", [1, 5, 20])
+def test_a_writer_killed_at_any_moment_leaves_only_whole_chunks(folder, after):
+    command = [sys.executable, "-c", textwrap.dedent(KILLED), str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
+        for _ in range(after):
+            writer.stdout.readline()
+        writer.kill()
+    files = ChunkFiles(folder, 1 << 30)
+    keys = files.scan()
+    assert len(keys) >= after
+    for key in keys:
+        assert set(files.read(key, 1000).tolist()) == {key[0]}
