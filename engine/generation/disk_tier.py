@@ -290,7 +290,8 @@ class DiskTier:
                 self._message = f"The KV cache is no longer saved to the disk: {error.strerror or error}."
                 log.warning("The KV cache on the disk takes no more (%s)", type(error).__name__)
             finally:
-                self._queued.discard(item.key)
+                if item.pages is not None:
+                    self._queued.discard(item.key)
                 self._written.set()
                 self.wake()
 

@@ -103,7 +103,8 @@ class Residency:
             self._cache.keep(kv, token_array(sequence.tokens[: sequence.computed]))
             sequence.kv, sequence.computed = None, 0
             self._acquire(sequence, requests)
-        sequence.cached = sequence.computed
+        if sequence.turn == 0:  # it has not run yet, so nothing of that is its own work
+            sequence.cached = sequence.computed
 
 
 def _forget(sequence: Sequence) -> None:

@@ -14,7 +14,7 @@ from engine.backends.base import Backend
 from engine.errors import DeadlineExceeded, EngineBusy, HearthError, RequestError
 from engine.generation.disk_tier import DiskTier
 from engine.generation.metrics import EngineMetrics
-from engine.generation.prefix_cache import PrefixCache
+from engine.generation.prefix_cache import PrefixCache, token_array
 from engine.generation.residency import Residency
 from engine.generation.scheduler import Scheduler
 from engine.generation.sequence import Event, Sequence
@@ -25,7 +25,7 @@ from engine.types import FinishReason, Priority, TextDelta
 RESTORE_TICK_SECONDS = 0.05
 
 # After so long without a request, what is warm is saved to the disk: not between two keystrokes.
-SAVE_AFTER_SECONDS = 2.0
+SAVE_AFTER_SECONDS = 5.0
 
 # What a refused request is told to wait at least and at most.
 RETRY_SECONDS = (1.0, 60.0)
@@ -78,6 +78,7 @@ class Runner:
         self._ready: list[Sequence] = []
         self._running: Batch | None = None
         self._blocked = False
+        self._sequences_short = False
         self._steps = 0
         self._last_active = clock()
         self._counts = _Counts()
@@ -100,11 +101,12 @@ class Runner:
         sequence.arrived = sequence.arrived or self._clock()
         try:
             self._check(sequence)
-            if self._scheduler.full:
+            if self._scheduler.full(sequence.priority):
                 raise self._busy()
         except HearthError as error:
             sequence.emit(error)
             return
+        sequence.prompt_ids = token_array(sequence.prompt)
         self._scheduler.add(sequence)
         self._blocked = False
         self._supersede_warming(sequence)
@@ -146,8 +148,11 @@ class Runner:
     def _advance_requests(self) -> None:
         now = self._clock()
         self._residency.advance(self._scheduler.requests, now)
+        self._sequences_short = False
         batch = self._next_batch(now)
         self._blocked = not batch.sequences
+        if self._blocked and self._sequences_short:
+            self._free_memory()
         logits = self._forward(batch) if batch.sequences else None
         if logits is None:
             return
@@ -243,7 +248,8 @@ class Runner:
 
     def _can_run(self, sequence: Sequence, now: float) -> bool:
         if sequence.kv is None and not self._residency.must_wait(sequence, self._ready):
-            self._residency.start(sequence, self._scheduler.requests, now)
+            started = self._residency.start(sequence, self._scheduler.requests, now)
+            self._sequences_short = self._sequences_short or not started
         return sequence.kv is not None and sequence.restore is None
 
     def _forward(self, batch: Batch) -> NDArray[np.float32] | None:

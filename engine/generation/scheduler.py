@@ -6,7 +6,9 @@ from bisect import insort
 from collections.abc import Sequence as Seq
 
 from engine.generation.sequence import Sequence
+from engine.types import Priority
 
+# Of a class and all more urgent ones.
 MAX_REQUESTS = 64
 
 # Added to each request's reservation, since a sequence's last KV page is seldom full.
@@ -39,10 +41,9 @@ class Scheduler:
         """Every live request, the most urgent first."""
         return self._requests
 
-    @property
-    def full(self) -> bool:
-        """Whether no more requests are taken."""
-        return len(self._requests) >= self._max_requests
+    def full(self, priority: Priority) -> bool:
+        """Whether no more requests of that class are taken: less urgent ones do not count against it."""
+        return sum(request.priority <= priority for request in self._requests) >= self._max_requests
 
     def add(self, sequence: Sequence) -> None:
         """Queue a request."""

@@ -69,7 +69,7 @@ class Sequence:
     # Set on the engine thread: all tokens so far, the backend's sequence that holds the first `computed`
     # of them, and how many came from the prefix cache when the request first ran.
     tokens: list[int] = field(init=False)
-    prompt_ids: NDArray[np.int32] = field(init=False)
+    prompt_ids: NDArray[np.int32] = field(init=False)  # set once the prompt is known to be token ids
     kv: int | None = None
     computed: int = 0
     cached: int = 0
@@ -93,7 +93,6 @@ class Sequence:
 
     def __post_init__(self) -> None:
         self.tokens = list(self.prompt)
-        self.prompt_ids = np.array(self.prompt, np.int32)
 
     @property
     def pending(self) -> int:

@@ -52,12 +52,13 @@ class FakeBackend:
     n_vocab = VOCAB
     kv_format = "fake"
 
-    def __init__(self, *, context_tokens=64, kv_tokens=1024, page=4, inside=lambda: None):
+    def __init__(self, *, context_tokens=64, kv_tokens=1024, page=4, inside=lambda: None, max_sequences=None):
         self.context_tokens = context_tokens
         self.kv_tokens = kv_tokens
         self.page = self.page_tokens = page
         self.page_bytes = 4 * page
         self.inside = inside
+        self.max_sequences = max_sequences
         self.sequences: dict[int, FakeSequence] = {}
         self.references = [0] * (kv_tokens // page)
         self.calls: list[list[tuple[int, list[int]]]] = []
@@ -74,6 +75,8 @@ class FakeBackend:
 
     def new_sequence(self):
         self.owners.add(threading.get_ident())
+        if len(self.sequences) == self.max_sequences:
+            raise MemoryError
         self._next += 1
         self.sequences[self._next] = FakeSequence()
         return self._next

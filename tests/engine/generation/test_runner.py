@@ -245,7 +245,20 @@ def test_a_request_whose_token_cannot_be_drawn_ends_alone(bench):
     assert len(b.backend.sequences) == 1, "the broken one's KV is not kept"
 
 
-@pytest.mark.parametrize("prompt", [[], [1] * 60, [1, 64], [-1, 1]])
+def test_without_a_free_sequence_a_request_gets_that_of_a_less_urgent_one(bench):
+    b = bench(context_tokens=128, max_sequences=2)
+    chats = [b.submit([n] * 20, max_tokens=20, priority=Priority.CHAT) for n in range(1, 4)]
+    for _ in range(4):
+        b.runner.step()
+    assert len(b.backend.sequences) == 2
+    completion = b.submit([9] * 20)
+    b.run()
+    for sequence in (*chats, completion):
+        b.assert_complete(sequence)
+    assert b.runner.metrics.preemptions >= 1
+
+
+@pytest.mark.parametrize("prompt", [[], [1] * 60, [1, 64], [-1, 1], [2**70, 1]])
 def test_unusable_prompts_are_refused_with_words(bench, prompt):
     b = bench(context_tokens=64)
     sequence = b.submit(prompt)

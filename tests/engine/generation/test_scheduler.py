@@ -94,8 +94,11 @@ def test_victim_is_the_least_urgent_holder_of_kv_that_is_not_ready():
     assert scheduler.victim([first, chat]) is second
 
 
-def test_the_queue_has_a_limit():
+def test_the_queue_of_a_class_has_a_limit_that_less_urgent_ones_do_not_use_up():
     scheduler = Scheduler(10_000, max_requests=2)
-    for full in (False, False, True):
-        assert scheduler.full == full
-        scheduler.add(request())
+    for priority in (BACKGROUND, CHAT):
+        assert not scheduler.full(BACKGROUND)
+        scheduler.add(request(priority))
+    assert [scheduler.full(priority) for priority in Priority] == [False, False, True]
+    scheduler.add(request(CHAT))
+    assert [scheduler.full(priority) for priority in Priority] == [False, True, True]
