@@ -167,6 +167,18 @@ def test_a_chat_goes_on_however_many_completions_keep_coming(clocked):
     assert c.latency(chat) <= turns * (STARVED_SECONDS + 2 * CHUNK * ROW_SECONDS)
 
 
+def test_a_starving_prefill_takes_the_smallest_chunk_beside_more_urgent_ones(clocked):
+    c = clocked()
+    c.submit(10, first=2, max_tokens=20)
+    chat = c.submit(500, first=3, priority=Priority.CHAT)
+    c.step()
+    assert chat.computed == 0
+    c.now += STARVED_SECONDS
+    c.step()
+    assert chat.computed == MIN_CHUNK
+    assert [len(tokens) for _, tokens in c.backend.calls[-1]] == [1, MIN_CHUNK]
+
+
 def test_prompts_that_begin_alike_are_computed_once_though_they_come_together(clocked):
     c = clocked()
     sequences = [c.submit(1000, first=2, max_tokens=4, priority=Priority.CHAT) for _ in range(8)]
@@ -180,6 +192,7 @@ def test_a_more_urgent_request_does_not_wait_for_a_less_urgent_one_that_begins_a
     c = clocked()
     warm = c.submit(2000, first=2, max_tokens=0, priority=Priority.BACKGROUND)
     c.step()
+    c.now += STARVED_SECONDS  # so that the less urgent one may run beside it
     completion = c.submit(2000, first=2)
     c.step()
     assert completion.computed == 2 * CHUNK
