@@ -1,5 +1,6 @@
 #include "kv/kv_cache.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -19,7 +20,7 @@ KvCache::KvCache(int layers, int kv_heads, int head_dim, int64_t capacity, std::
       head_bytes_(format_->page_bytes(head_dim)),
       page_bytes_(head_bytes_ * 2 * static_cast<size_t>(kv_heads) * static_cast<size_t>(layers)) {
     if (capacity < 1) throw std::invalid_argument("the KV cache needs room for at least one token");
-    const int64_t pages = pages_for(capacity);
+    const int64_t pages = (capacity - 1) / cpu::kPageTokens + 1; // pages_for would overflow for the largest
     if (pages > INT32_MAX || static_cast<uint64_t>(pages) > SIZE_MAX / 2 / page_bytes_)
         throw std::invalid_argument("a KV cache of " + std::to_string(capacity) + " tokens does not fit any memory");
     data_ = quant::allocate_pages(page_bytes_ * static_cast<size_t>(pages));
@@ -35,9 +36,11 @@ const KvCache::Sequence& KvCache::at(int seq) const {
     return sequences_[static_cast<size_t>(seq)];
 }
 
+bool KvCache::writes_shared_page(const Sequence& s) const {
+    return s.length % cpu::kPageTokens != 0 && users_[static_cast<size_t>(s.pages.back())] > 1;
+}
+
 int32_t KvCache::take_page() {
-    if (free_pages_.empty())
-        throw OutOfPages("all " + std::to_string(users_.size()) + " pages of the KV cache are in use");
     const int32_t page = free_pages_.back();
     free_pages_.pop_back();
     users_[static_cast<size_t>(page)] = 1;
@@ -75,14 +78,12 @@ int KvCache::fork_sequence(int seq, int64_t length) {
     if (length < 0 || length > at(seq).length)
         throw std::invalid_argument("cannot fork " + std::to_string(length) + " positions of a sequence of " +
                                     std::to_string(at(seq).length));
+    const auto& shared = at(seq).pages;
+    std::vector<int32_t> pages(shared.begin(), shared.begin() + pages_for(length));
     const int fork = new_sequence();
-    Sequence& to = at(fork); // after new_sequence, which may move the vector
-    const Sequence& from = at(seq);
-    for (int64_t i = 0; i < pages_for(length); ++i) {
-        const int32_t page = from.pages[static_cast<size_t>(i)];
-        ++users_[static_cast<size_t>(page)];
-        to.pages.push_back(page);
-    }
+    for (const int32_t page : pages) ++users_[static_cast<size_t>(page)];
+    Sequence& to = at(fork);
+    to.pages = std::move(pages);
     to.length = length;
     return fork;
 }
@@ -96,21 +97,37 @@ void KvCache::truncate(int seq, int64_t length) {
     s.length = length;
 }
 
-void KvCache::reserve(int seq, int64_t n) {
-    Sequence& s = at(seq);
-    if (n <= 0) return;
-    if (s.length % cpu::kPageTokens != 0) {
-        int32_t& last = s.pages[static_cast<size_t>(s.length / cpu::kPageTokens)];
-        if (users_[static_cast<size_t>(last)] > 1) { // shared: write to a copy
+void KvCache::reserve(std::span<const Growth> growths) {
+    size_t needed = 0;
+    std::vector<int32_t> shared; // pages about to be written that other sequences hold too
+    for (const auto& [seq, n] : growths) {
+        Sequence& s = at(seq);
+        const auto pages = static_cast<size_t>(pages_for(s.length + n));
+        s.pages.reserve(pages); // here, where nothing has changed yet, memory may run out
+        needed += pages - s.pages.size();
+        if (writes_shared_page(s)) shared.push_back(s.pages.back());
+    }
+    std::ranges::sort(shared);
+    for (auto first = shared.begin(); first != shared.end();) {
+        const auto last = std::upper_bound(first, shared.end(), *first);
+        // Each writer needs a copy, but where all users of a page write, one of them keeps it.
+        needed += static_cast<size_t>(std::min<int64_t>(last - first, users_[static_cast<size_t>(*first)] - 1));
+        first = last;
+    }
+    if (needed > free_pages_.size())
+        throw OutOfPages(std::to_string(needed) + " pages are needed, but " + std::to_string(free_pages_.size()) +
+                         " of the KV cache's " + std::to_string(users_.size()) + " pages are free");
+    for (const auto& [seq, n] : growths) {
+        Sequence& s = at(seq);
+        if (writes_shared_page(s)) {
             const int32_t copy = take_page();
             std::memcpy(data_.get() + static_cast<size_t>(copy) * page_bytes_,
-                        data_.get() + static_cast<size_t>(last) * page_bytes_, page_bytes_);
-            drop_page(last);
-            last = copy;
+                        data_.get() + static_cast<size_t>(s.pages.back()) * page_bytes_, page_bytes_);
+            drop_page(s.pages.back());
+            s.pages.back() = copy;
         }
+        while (static_cast<int64_t>(s.pages.size()) < pages_for(s.length + n)) s.pages.push_back(take_page());
     }
-    const auto needed = static_cast<size_t>(pages_for(s.length + n));
-    while (s.pages.size() < needed) s.pages.push_back(take_page());
 }
 
 void KvCache::release_reserved(int seq) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
@@ -21,6 +22,12 @@ public:
     using std::runtime_error::runtime_error;
 };
 
+// Positions to add to a sequence.
+struct Growth {
+    int seq;
+    int64_t n;
+};
+
 class KvCache {
 public:
     // capacity: positions, rounded up to whole pages.
@@ -28,16 +35,16 @@ public:
 
     int new_sequence();
     void free_sequence(int seq);
-    // A new sequence with the first `length` positions of seq. Throws OutOfPages.
+    // A new sequence with the first `length` positions of seq; it shares their pages.
     int fork_sequence(int seq, int64_t length);
     // Forgets positions >= length.
     void truncate(int seq, int64_t length);
     int64_t length(int seq) const { return at(seq).length; }
     int64_t free_tokens() const noexcept { return static_cast<int64_t>(free_pages_.size()) * cpu::kPageTokens; }
 
-    // Makes positions [length, length + n) of seq writable. Throws OutOfPages and then changes nothing but
-    // pages that a later reserve or release_reserved settles.
-    void reserve(int seq, int64_t n);
+    // Makes positions [length, length + n) of different sequences writable. Throws OutOfPages, then with nothing
+    // changed.
+    void reserve(std::span<const Growth> growths);
     // Takes reserved positions into the sequence.
     void commit(int seq, int64_t n) { at(seq).length += n; }
     // Gives back pages that were reserved and not committed.
@@ -72,6 +79,8 @@ private:
 
     Sequence& at(int seq);
     const Sequence& at(int seq) const;
+    // Whether the next position lies in a page that other sequences hold too.
+    bool writes_shared_page(const Sequence& s) const;
     int32_t take_page();
     void drop_page(int32_t page);
     void drop_pages_from(Sequence& s, size_t first);

@@ -75,16 +75,19 @@ std::vector<RowRun> Transformer::plan(std::span<const BatchRow> rows) const {
 std::vector<float> Transformer::forward(std::span<const BatchRow> rows, const std::atomic<bool>& cancel) {
     if (rows.empty()) return {};
     const std::vector<RowRun> runs = plan(rows);
+    std::vector<kv::Growth> growths;
+    for (const RowRun& run : runs) growths.push_back({run.seq, run.n});
+    cache_.reserve(growths);
+    std::vector<float> out;
     try {
-        for (const RowRun& run : runs) cache_.reserve(run.seq, run.n);
         this->run(rows, runs, cancel);
+        out = logits(std::count_if(rows.begin(), rows.end(), [](const BatchRow& r) { return r.want_logits; }));
     } catch (...) {
         for (const RowRun& run : runs) cache_.release_reserved(run.seq);
         throw;
     }
     for (const RowRun& run : runs) cache_.commit(run.seq, run.n);
-    const auto wanted = std::count_if(rows.begin(), rows.end(), [](const BatchRow& r) { return r.want_logits; });
-    return wanted == 0 ? std::vector<float>{} : logits(wanted);
+    return out;
 }
 
 void Transformer::run(std::span<const BatchRow> rows, const std::vector<RowRun>& runs,
@@ -215,6 +218,7 @@ void Transformer::quantise(cpu::Rows& rows, std::initializer_list<const quant::P
 
 std::vector<float> Transformer::logits(int64_t n) {
     Workspace& ws = *work_;
+    if (n == 0) return {};
     const int64_t vocab = weights_.vocab;
     const int64_t padded = weights_.head.n_panels() * quant::kPanelRows;
     std::vector<float> out(static_cast<size_t>(n * padded));

@@ -38,7 +38,8 @@ public:
 
     // Appends the rows to their sequences and returns logits, [rows that want them][vocab], in row order.
     // Throws Cancelled (checked once a layer), kv::OutOfPages, std::invalid_argument (token or sequence out of
-    // range, a sequence's rows not adjacent, past the context length); then no sequence has changed.
+    // range, a sequence's rows not adjacent), std::bad_alloc; then no sequence has changed. Positions beyond the
+    // context length that the model was trained for are the caller's to refuse.
     std::vector<float> forward(std::span<const BatchRow> rows, const std::atomic<bool>& cancel);
 
 private:
