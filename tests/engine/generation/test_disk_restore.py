@@ -1,9 +1,10 @@
 """Requests whose prefix is on the disk: they wait for it beside the others, and never for long."""
 
+import numpy as np
 import pytest
 
 from engine.generation.residency import RESTORE_SECONDS
-from engine.generation.runner import RESTORE_TICK_SECONDS, Runner
+from engine.generation.runner import RESTORE_TICK_SECONDS, SAVE_AFTER_SECONDS, Runner
 from engine.generation.sequence import Sequence
 from engine.generation.speed import Speed
 from engine.types import FinishReason, Priority
@@ -92,6 +93,17 @@ def test_what_memory_knows_better_is_not_read(restarted):
     assert r.runner.metrics.disk_tokens == before
 
 
+def test_for_less_than_a_page_the_disk_is_not_asked(restarted):
+    r = restarted()
+    r.disk.listed.clear()
+    r.submit((*PROMPT[:47], 9))
+    r.run()
+    r.disk.listed |= set(r.disk.chunks)
+    sequence, _ = r.submit(PROMPT)
+    r.run()
+    assert sequence.cached == 47
+
+
 def test_the_disk_goes_on_where_memory_ends(restarted):
     r = restarted()
     r.submit((*PROMPT[:20], 9))
@@ -143,20 +155,18 @@ def test_a_disk_that_is_too_slow_is_not_waited_for(restarted):
     assert sequence.cached == CHUNK
 
 
-def test_where_a_chunk_is_missing_memory_may_know_more(restarted):
+def test_where_a_chunk_is_missing_memory_may_know_more_by_then(restarted):
     r = restarted(late=1)
     sequence, events = r.submit(PROMPT)
     r.runner.step()
     assert sequence.restore is not None
     del r.disk.chunks[r.disk.keys(sequence.prompt_ids)[1]]
-    # Meanwhile another request has computed the same; its own look at the disk would wait for the first.
-    r.disk.listed.clear()
-    urgent, urgent_events = r.submit((*PROMPT[:45], 9), max_tokens=1)
-    urgent.priority = sequence.priority
+    seq, ids = r.backend.new_sequence(), np.array(PROMPT[:45], np.int32)
+    r.backend.forward(np.full(45, seq, np.int32), ids, np.zeros(45, np.bool_))
+    r.runner._cache.keep(seq, ids)
     r.run()
     r.assert_right(sequence, events)
-    r.assert_right(urgent, urgent_events)
-    assert sequence.cached >= CHUNK
+    assert sequence.cached == 45
 
 
 def test_a_request_cancelled_while_it_waits_ends_and_leaves_what_came(restarted):
@@ -190,12 +200,26 @@ def test_a_victim_may_lose_what_was_restored_and_its_timing_tells_only_what_it_f
     assert chat_events[-1].timing.cached_tokens == WHOLE_CHUNKS
 
 
+def test_what_a_victim_computed_itself_does_not_count_as_found(restarted):
+    r = restarted(kv_tokens=80)
+    chat, events = r.submit([3] * 50, priority=Priority.CHAT, max_tokens=20)
+    for _ in range(4):
+        r.runner.step()
+    r.submit([7] * 70)
+    r.run()
+    r.assert_right(chat, events)
+    assert r.runner.metrics.preemptions == 1
+    assert r.runner.metrics.disk_tokens > 0, "its pages went to the disk and came back"
+    assert events[-1].timing.cached_tokens == 0
+
+
 def test_saving_waits_until_nothing_has_come_for_a_while(restarted):
     r = restarted()
     r.disk.listed.clear()
+    r.now += 1000.0
     r.submit([5] * 40)
     r.run()
-    assert r.runner.patience() > 0
+    assert r.runner.patience() == SAVE_AFTER_SECONDS
     r.runner.step()
     assert not r.disk.listed
     r.now += r.runner.patience()
