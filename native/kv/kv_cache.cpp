@@ -153,15 +153,13 @@ void KvCache::append_pages(int seq, int64_t count, const std::byte* pages) {
     if (s.length % cpu::kPageTokens != 0)
         throw std::invalid_argument("sequence " + std::to_string(seq) + " ends within a page, at position " +
                                     std::to_string(s.length));
-    if (count > free_pages())
-        throw OutOfPages(std::to_string(count) + " pages are needed and " + std::to_string(free_pages()) + " free");
-    for (int64_t i = 0; i < count; ++i) {
-        const int32_t page = take_page();
-        std::memcpy(data_.get() + static_cast<size_t>(page) * page_bytes_, pages + static_cast<size_t>(i) * page_bytes_,
+    const size_t first = s.pages.size();
+    const Growth growth{.seq = seq, .n = count * cpu::kPageTokens};
+    reserve({&growth, 1});
+    for (size_t i = first; i < s.pages.size(); ++i)
+        std::memcpy(data_.get() + static_cast<size_t>(s.pages[i]) * page_bytes_, pages + (i - first) * page_bytes_,
                     page_bytes_);
-        s.pages.push_back(page);
-    }
-    s.length += count * cpu::kPageTokens;
+    commit(seq, growth.n);
 }
 
 } // namespace hearth::kv

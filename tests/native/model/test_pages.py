@@ -102,7 +102,7 @@ def test_what_cannot_be_appended_is_refused_and_changes_nothing(run, seq):
     ):
         with pytest.raises((TypeError, ValueError)):
             engine.append_pages(other, wrong)
-    with pytest.raises(_native.OutOfPages, match="6 pages are needed and 5 free"):
+    with pytest.raises(_native.OutOfPages, match="6 pages are needed, but 5 of"):
         engine.append_pages(other, np.zeros((6, size), np.uint8))
     assert (engine.length(seq), engine.free_pages, engine.length(other)) == (*before, 0)
     engine.free_sequence(other)
