@@ -59,20 +59,27 @@ def open_disk_tier(model: Path, pages: KvPages | None, limit: int = DISK_BYTES) 
     """The disk tier for a model that was just loaded from its file.
 
     Returns at once; the tier opens when the file's content hash is known, which takes seconds the first time.
-    None where the back end has no pages to copy, or with limit 0.
+    None where the back end has no pages to copy, where the file is gone, or with limit 0.
     """
-    if pages is None or limit == 0:
+    loaded = _version(model)
+    if pages is None or loaded is None or limit == 0:
         return None
-    loaded = model.stat()
 
     def content() -> str:
         sha256 = checked_sha256(model)
-        now = model.stat()
-        if (now.st_size, now.st_mtime_ns, now.st_ino) != (loaded.st_size, loaded.st_mtime_ns, loaded.st_ino):
+        if _version(model) != loaded:
             raise OSError(0, f"{model.name} has changed since it was loaded")
         return sha256
 
     return DiskTier(pages, content, kv_folder, limit)
+
+
+def _version(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,6 +267,7 @@ def test_the_models_content_is_its_whole_file(tmp_path, monkeypatch):
     assert len(roots) == 2
     assert open_disk_tier(model, None) is None
     assert open_disk_tier(model, Pages(), limit=0) is None
+    assert open_disk_tier(tmp_path / "gone.gguf", Pages()) is None
 
 
 def save_keys(t, roots):

@@ -1,5 +1,6 @@
 """The engine thread's life: what happens when it is closed or fails at an awkward moment."""
 
+import random
 import threading
 
 import pytest
@@ -183,3 +184,44 @@ def test_metrics_are_zeros_until_there_is_a_model_and_then_count(started, fakes)
     assert failed.loaded.wait(PATIENCE)
     assert failed.metrics().kv_tokens == 0
     failed.close()
+
+
+def test_issue_677_many_clients_that_come_and_go_at_any_time_leave_nothing_behind(fakes, tmp_path):
+    """Each answer is a solo run's, each request ends once, every page is accounted for."""
+    backend = fakes.Backend(context_tokens=256, kv_tokens=512)
+    disk = DiskTier(backend, lambda: "a" * 64, lambda: tmp_path / "kv", 1 << 16)
+    thread = EngineThread(lambda: LoadedModel(backend, prompting=None, disk=disk))
+    assert thread.loaded.wait(PATIENCE)
+    faults = []
+
+    def client(number):
+        rng = random.Random(number)
+        for turn in range(25):
+            prompt = [1 + rng.randrange(3)] * rng.randrange(1, 200) + [turn + 1] * rng.randrange(3)
+            sequence, events, ended = request(fakes, prompt)
+            sequence.priority = rng.choice(list(Priority))
+            sequence.session = rng.choice(["", "a", str(number)])
+            thread.submit(sequence)
+            if rng.random() < 0.3:
+                ended.wait(rng.random() * 0.01)
+                thread.cancel(sequence)
+            if not ended.wait(PATIENCE):
+                faults.append("no end")
+            answer = sequence.tokens[len(prompt) :]
+            if answer != fakes.continuation(prompt, 4)[: len(answer)]:
+                faults.append((prompt, answer))
+            if sum(event.finish is not None for event in events) != 1:
+                faults.append(events)
+
+    clients = [threading.Thread(target=client, args=(number,)) for number in range(8)]
+    for one in clients:
+        one.start()
+    for one in clients:
+        one.join()
+    thread.close()
+    assert not faults
+    assert thread.metrics().evictions > 0
+    assert thread.metrics().disk.write_failures == 0
+    thread._runner._cache.clear()
+    assert backend.sequences == {}
+    assert backend.free_tokens == backend.kv_tokens
