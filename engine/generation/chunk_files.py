@@ -75,11 +75,8 @@ class ChunkFiles:
         _delete(path)
         return None
 
-    def write(self, key: bytes, payload: memoryview, depth: int) -> None:
-        """Put a chunk into the folder: all of it or nothing. Raises OSError, as when the disk is full.
-
-        depth: how many chunks come before it.
-        """
+    def write(self, key: bytes, payload: memoryview) -> None:
+        """Put a chunk into the folder: all of it or nothing. Raises OSError, as when the disk is full."""
         handle, temporary = tempfile.mkstemp(dir=self._folder, suffix=TEMPORARY)  # with mode 0600
         try:
             with os.fdopen(handle, "wb") as file:
@@ -93,10 +90,9 @@ class ChunkFiles:
                 Path(temporary).unlink()
             raise
         self.bytes += HEADER.size + len(payload)
-        self.touch(key, depth)
 
     def touch(self, key: bytes, depth: int) -> None:
-        """Count a chunk as used now."""
+        """Count a chunk as used now. depth: how many chunks come before it."""
         when = time.time_ns() - depth * DEPTH_NS
         with suppress(OSError):
             os.utime(self._path(key), ns=(when, when))

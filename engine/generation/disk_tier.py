@@ -153,10 +153,9 @@ class Restore:
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """A copy of a chunk's pages to be written, or none to count the file as used."""
+    """Chunks of a sequence, all of which count as used, and the last one's pages if it is to be written."""
 
-    key: bytes
-    depth: int
+    keys: Sequence[bytes]
     pages: Pages | None
 
 
@@ -234,24 +233,24 @@ class DiskTier:
         """How many of the first keys are on the disk without a gap."""
         return next((n for n, key in enumerate(keys) if key not in self._known), len(keys))
 
-    def save(self, key: bytes, depth: int, copy: Callable[[], Pages]) -> None:
+    def save(self, keys: Sequence[bytes], index: int, copy: Callable[[], Pages]) -> None:
         """Have a chunk written some time soon, unless it is there already or too many wait.
 
-        depth: how many chunks come before it. copy: gives its pages; called now or never.
+        keys: of its sequence's chunks. copy: gives its pages; called now or never.
         """
+        key = keys[index]
         if not self.writable or self.has(key):
             return
         if not self.has_room:
             self._dropped += 1
             return
         self._queued.add(key)
-        self._to_write.put(_Write(key, depth, copy()))
+        self._to_write.put(_Write(keys[: index + 1], copy()))
 
     def touch(self, keys: Sequence[bytes]) -> None:
-        """Count a sequence's chunks as used now."""
+        """Count the first chunks of a sequence as used now."""
         if self.writable:
-            for depth, key in enumerate(keys):
-                self._to_write.put(_Write(key, depth, None))
+            self._to_write.put(_Write(keys, None))
 
     def restore(self, keys: Sequence[bytes]) -> Restore:
         """Start to read chunks."""
@@ -298,16 +297,19 @@ class DiskTier:
                 log.warning("The KV cache on the disk takes no more (%s)", type(error).__name__)
             finally:
                 if item.pages is not None:
-                    self._queued.discard(item.key)
+                    self._queued.discard(item.keys[-1])
                 self._written.set()
                 self.wake()
 
     def _write(self, files: ChunkFiles, item: _Write) -> None:
+        if item.pages is not None:
+            files.write(item.keys[-1], item.pages.reshape(-1).data)
+        # What a chunk stands on must not be older than it, or it would be deleted first.
+        for depth, key in enumerate(item.keys):
+            files.touch(key, depth)
         if item.pages is None:
-            files.touch(item.key, item.depth)
             return
-        files.write(item.key, item.pages.reshape(-1).data, item.depth)
-        self._known.add(item.key)
+        self._known.add(item.keys[-1])
         self._writes += 1
         left = files.trim()
         if left is None and self._writes % RESCAN_WRITES == 0:

@@ -123,6 +123,7 @@ class PrefixCache:
             self._save(self._disk, leaf, index, self._disk.keys(leaf.tokens))
         if border > leaf.start:
             self._tree.shorten(leaf, border)
+            leaf.saved = min(leaf.saved, index)  # what may come in its place is new
             self._backend.truncate(leaf.kv, border)
         else:
             self._drop(leaf)
@@ -175,16 +176,16 @@ class PrefixCache:
         disk = self._disk
         if disk is None or not self.unsaved:
             return
-        for leaf in reversed(self._tree.leaves):
-            if leaf.saved:
-                continue
-            keys = disk.keys(leaf.tokens)
-            missing = next((index for index, key in enumerate(keys) if not disk.has(key)), None)
-            if missing is not None:
-                self._save(disk, leaf, missing, keys)
+        leaf = next(leaf for leaf in reversed(self._tree.leaves) if self._is_unsaved(leaf))
+        keys = disk.keys(leaf.tokens)
+        # Each chunk is offered once, for a disk that is too small forgets some at once.
+        while self._is_unsaved(leaf):
+            index = leaf.saved
+            leaf.saved += 1
+            if not disk.has(keys[index]):
+                self._save(disk, leaf, index, keys)
                 return
-            leaf.saved = True
-            disk.touch(keys)
+        disk.touch(keys)
 
     def save_all(self, seconds: float) -> None:
         """Have everything written and close the disk tier, within so many seconds."""
@@ -204,15 +205,18 @@ class PrefixCache:
         for leaf in self._tree.leaves:
             self._drop(leaf)
 
+    def _is_unsaved(self, leaf: Node) -> bool:
+        return leaf.saved < leaf.end // self._chunk
+
     def _has_unsaved(self) -> bool:
-        return any(not leaf.saved for leaf in self._tree.leaves)
+        return any(self._is_unsaved(leaf) for leaf in self._tree.leaves)
 
     def _save(self, disk: DiskTier, leaf: Node, index: int, keys: list[bytes]) -> None:
         pages = self._pages
         if pages is None or index >= len(keys):  # the disk tier may not be open yet
             return
         count = self._chunk // pages.page_tokens
-        disk.save(keys[index], index, lambda: pages.read_pages(leaf.kv, index * count, count))
+        disk.save(keys, index, lambda: pages.read_pages(leaf.kv, index * count, count))
 
     def _replace(self, session: str, complete: bool, leaf: Node) -> None:
         for key in {(session, complete), (session, False)}:

@@ -24,7 +24,7 @@ class Node:
     tokens: all tokens from the root, so that neither splitting nor joining edges copies any.
     kv: the backend's sequence; leaves have one, other nodes have at least two children instead.
     session: of a leaf, whose next request replaces it; "" when nobody's may.
-    saved: whether every whole chunk of a leaf went to the disk; see `disk_tier`.
+    saved: how many of a leaf's chunks have been offered to the disk; see `disk_tier`.
     """
 
     tokens: Tokens
@@ -32,7 +32,7 @@ class Node:
     parent: Node | None
     kv: int = -1
     session: str = ""
-    saved: bool = False
+    saved: int = 0
     children: dict[int, Node] = field(default_factory=dict)
 
     @property
@@ -94,7 +94,7 @@ class PrefixTree:
             return leaf, kv
         if length == node.end and node.kv >= 0:
             replaced, node.kv = node.kv, kv
-            node.tokens, node.saved = tokens, False
+            node.tokens = tokens
             self._leaves.move_to_end(node)
             return node, replaced
         parent = node if length == node.end else self._split(node, length)

@@ -200,10 +200,10 @@ class FakeDisk:
     def known(self, keys):
         return next((n for n, key in enumerate(keys) if key not in self.listed), len(keys))
 
-    def save(self, key, depth, copy):
-        if not self.has(key):
-            self.chunks[key] = copy()
-            self.listed.add(key)
+    def save(self, keys, index, copy):
+        if not self.has(keys[index]):
+            self.chunks[keys[index]] = copy()
+            self.listed.add(keys[index])
 
     def touch(self, keys):
         pass

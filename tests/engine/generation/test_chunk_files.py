@@ -35,7 +35,8 @@ def files(folder):
 
 
 def put(files, key, seed=0, depth=0):
-    files.write(key, payload(seed).data, depth)
+    files.write(key, payload(seed).data)
+    files.touch(key, depth)
 
 
 def only_file(folder):
@@ -180,7 +181,8 @@ for turn in range(150):
     key = bytes([n]) * 32
     found = files.read(key, 1000)
     assert found is None or set(found.tolist()) == {n}, "wrong bytes"
-    files.write(key, np.full(1000, n, np.uint8).data, n % 3)
+    files.write(key, np.full(1000, n, np.uint8).data)
+    files.touch(key, n % 3)
     files.trim()
 """
 
@@ -200,7 +202,7 @@ from pathlib import Path
 from engine.generation.chunk_files import ChunkFiles
 files = ChunkFiles(Path(sys.argv[1]), 1 << 30)
 for n in range(256):
-    files.write(bytes([n]) * 32, np.full(1000, n, np.uint8).data, 0)
+    files.write(bytes([n]) * 32, np.full(1000, n, np.uint8).data)
     print(n, flush=True)
 """
 

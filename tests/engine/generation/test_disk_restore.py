@@ -230,3 +230,53 @@ def test_saving_waits_until_nothing_has_come_for_a_while(restarted):
         r.runner.step()
     assert len(r.disk.listed) == 2
     assert r.runner.patience() is None
+
+
+def test_a_disk_that_keeps_nothing_is_not_written_to_for_ever(restarted):
+    r = restarted()
+    offered = []
+    r.disk.save = lambda keys, index, copy: offered.append(index)
+    r.disk.listed.clear()
+    r.submit([5] * 70)
+    r.run()
+    r.now += SAVE_AFTER_SECONDS
+    for _ in range(20):
+        r.runner.step()
+    assert offered == [0, 1, 2, 3]
+    assert r.runner.patience() is None
+
+
+def test_a_continued_sequence_offers_only_what_is_new(restarted):
+    r = restarted()
+    r.submit([5] * 40)
+    r.run()
+    r.now += SAVE_AFTER_SECONDS
+    while r.runner.patience() == 0:
+        r.runner.step()
+    offered = []
+    r.disk.save = lambda keys, index, copy: offered.append(index)
+    r.submit([5] * 90)
+    r.run()
+    r.now += SAVE_AFTER_SECONDS
+    while r.runner.patience() == 0:
+        r.runner.step()
+    assert offered == [2, 3, 4]
+
+
+def test_what_comes_in_place_of_an_evicted_end_is_offered(restarted):
+    r = restarted()
+    r.submit([5] * 40, max_tokens=1)
+    r.run()
+    r.now += SAVE_AFTER_SECONDS
+    while r.runner.patience() == 0:
+        r.runner.step()
+    r.runner._cache.evict_one()
+    r.runner._cache.evict_one()
+    offered = []
+    r.disk.save = lambda keys, index, copy: offered.append(index)
+    r.submit([5] * CHUNK + [6] * 24, max_tokens=1)
+    r.run()
+    r.now += SAVE_AFTER_SECONDS
+    while r.runner.patience() == 0:
+        r.runner.step()
+    assert offered == [1]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from engine.errors import SettingsError
-from engine.generation import disk_tier
+from engine.generation import chunk_files, disk_tier
 from engine.generation.chunk_files import ChunkFiles
 from engine.generation.chunk_keys import CHUNK_PAGES
 from engine.generation.disk_tier import DiskTier, open_disk_tier, purge
@@ -59,8 +59,8 @@ def pages(n):
 
 
 def save(tier, keys, first=0):
-    for depth, key in enumerate(keys[first:], first):
-        tier.save(key, depth, lambda depth=depth: pages(depth))
+    for index in range(first, len(keys)):
+        tier.save(keys, index, lambda index=index: pages(index))
     settle(tier)
 
 
@@ -128,7 +128,7 @@ def test_until_the_content_is_known_nothing_is_found_or_saved(tier, tmp_path):
     assert t.metrics().state == "opening"
     assert t.keys(tokens(2)) == []
     assert not t.writable
-    t.save(b"k" * 32, 0, lambda: pytest.fail("copied for nothing"))
+    t.save([b"k" * 32], 0, lambda: pytest.fail("copied for nothing"))
     assert not (tmp_path / "kv").exists()
     t.close(PATIENCE)
 
@@ -170,17 +170,17 @@ def test_issue_380_a_chunk_counts_only_once_it_is_on_the_disk(tier, monkeypatch)
     writing, go_on = threading.Event(), threading.Event()
     write = ChunkFiles.write
 
-    def slow(files, key, payload, depth):
+    def slow(files, key, payload):
         writing.set()
         assert go_on.wait(PATIENCE)
-        write(files, key, payload, depth)
+        write(files, key, payload)
 
     monkeypatch.setattr(ChunkFiles, "write", slow)
-    t.save(keys[0], 0, lambda: pages(0))
+    t.save(keys, 0, lambda: pages(0))
     assert writing.wait(PATIENCE)
     assert t.known(keys) == 0
     assert t.has(keys[0])
-    t.save(keys[0], 0, lambda: pytest.fail("copied twice"))
+    t.save(keys, 0, lambda: pytest.fail("copied twice"))
     go_on.set()
     settle(t)
     assert t.known(keys) == 1
@@ -191,7 +191,7 @@ def test_a_full_disk_ends_the_writing_and_nothing_else(tier, monkeypatch):
     keys = t.keys(tokens(4))
     save(t, keys[:2])
 
-    def full(files, key, payload, depth):
+    def full(files, key, payload):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(ChunkFiles, "write", full)
@@ -201,7 +201,7 @@ def test_a_full_disk_ends_the_writing_and_nothing_else(tier, monkeypatch):
     assert "No space left on device" in metrics.message
     assert restored(t, keys[:2]) == ([0, 1], True)
     assert not t.has(keys[2])
-    t.save(keys[3], 3, lambda: pytest.fail("copied for nothing"))
+    t.save(keys, 3, lambda: pytest.fail("copied for nothing"))
 
 
 def test_more_than_the_queue_holds_is_dropped(tier, monkeypatch):
@@ -211,8 +211,8 @@ def test_more_than_the_queue_holds_is_dropped(tier, monkeypatch):
     go_on = threading.Event()
     write = ChunkFiles.write
     monkeypatch.setattr(ChunkFiles, "write", lambda *args: (go_on.wait(PATIENCE), write(*args)))
-    for depth, key in enumerate(keys):
-        t.save(key, depth, lambda: pages(1))
+    for index in range(5):
+        t.save(keys, index, lambda: pages(1))
     assert t.metrics().dropped == 3
     assert not t.has_room
     go_on.set()
@@ -244,6 +244,25 @@ def test_the_limit_is_kept_while_writing(tier):
     newest = t.keys(tokens(3, 9))
     assert t.known(newest) == 3
     assert t.known(t.keys(tokens(3, 0))) == 0
+
+
+def test_issue_452_what_a_new_chunk_stands_on_is_as_new_as_it(tier, monkeypatch):
+    """A conversation that goes on keeps its beginning, which was written long before other things."""
+    now = [10**18]
+    monkeypatch.setattr(chunk_files.time, "time_ns", lambda: now[0])
+    t = tier(limit=9 * 148)  # nine chunks
+    conversation = t.keys(tokens(6))
+    save(t, conversation[:2])
+    for n in range(1, 5):
+        now[0] += 10**9
+        save(t, t.keys(tokens(1, n)))
+        now[0] += 10**9
+        save(t, conversation[: 2 + n], 1 + n)
+    for n in range(5, 8):
+        now[0] += 10**9
+        save(t, t.keys(tokens(1, n)))
+    assert t.known(conversation) >= 4
+    assert not any(t.known(t.keys(tokens(1, n))) for n in (1, 2))
 
 
 def test_files_of_another_process_are_found_in_time(tier):
