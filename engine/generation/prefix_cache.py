@@ -103,10 +103,10 @@ class PrefixCache:
         leaf, unused = self._tree.insert(tokens, kv)
         if unused is not None:
             self._backend.free_sequence(unused)
-        if unused == kv and leaf.session != session:
-            self._own(leaf, "")  # others use it as well
-        elif session:
+        if unused != kv and session:
             self._replace(session, complete, leaf)
+        elif leaf.session != session:
+            self._own(leaf, "")  # others use it as well
 
     def evict_one(self) -> bool:
         """Free the end of the least recently used leaf; False when there is none.

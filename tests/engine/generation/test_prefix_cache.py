@@ -88,6 +88,7 @@ def test_a_request_cancelled_early_does_not_replace_what_continues_it(backend):
 def test_a_request_cancelled_early_only_replaces_its_like(backend):
     cache = PrefixCache(backend)
     keep(cache, backend, [1, 2, 3, 4, 5], "a")
+    keep(cache, backend, [1, 2], "a", complete=False)
     keep(cache, backend, [1, 6], "a", complete=False)
     keep(cache, backend, [1, 7], "a", complete=False)
     assert held(backend) == [[1, 2, 3, 4, 5], [1, 7]]
