@@ -88,6 +88,25 @@ class Engine:
     @property
     def free_tokens(self) -> int:
         """Positions that free pages still hold."""
+    @property
+    def free_pages(self) -> int: ...
+    @property
+    def page_tokens(self) -> int:
+        """Positions of a page."""
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of a page: keys and values of all layers and heads."""
+    def read_pages(self, seq: int, first_page: int, count: int) -> NDArray[np.uint8]:
+        """A copy of whole pages, shape (count, page_bytes).
+
+        Raises ValueError when the sequence does not have them, filled to their last position.
+        """
+    def append_pages(self, seq: int, pages: NDArray[np.uint8]) -> None:
+        """Continue a sequence with pages from `read_pages`, of any engine over the same model and format.
+
+        pages: shape (n, page_bytes). Raises TypeError for another kind of array, ValueError for another size
+        or when the sequence ends within a page, OutOfPages; the sequence is then as before.
+        """
     def forward(
         self,
         seqs: NDArray[np.int32],

@@ -80,6 +80,6 @@ class EngineBusy(HearthError):
 
 
 class DeadlineExceeded(HearthError):
-    """The request took longer than it was given; what it had is lost."""
+    """The request took longer than it was given, and had nothing to show by then."""
 
     code = "deadline"

@@ -8,6 +8,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+class KvPages(Protocol):
+    """Copies of KV pages, out of the pool and into it; the same thread rule as for the backend.
+
+    A page holds `page_tokens` positions, counted from the start of a sequence, in `page_bytes` bytes. Its
+    bytes depend on the model, `kv_format` and the tokens up to the page's end alone.
+    """
+
+    @property
+    def page_tokens(self) -> int: ...
+
+    @property
+    def page_bytes(self) -> int: ...
+
+    @property
+    def kv_format(self) -> str: ...
+
+    def read_pages(self, seq: int, first_page: int, count: int) -> NDArray[np.uint8]:
+        """A copy of whole pages of a sequence, shape (count, page_bytes)."""
+        ...
+
+    def append_pages(self, seq: int, pages: NDArray[np.uint8]) -> None:
+        """Continue a sequence, whose length is at a page's border, with pages that `read_pages` gave.
+
+        Raises MemoryError when the page pool is full; the sequence is then as before.
+        """
+        ...
+
+
 class Backend(Protocol):
     """A loaded model with a paged KV cache shared by several sequences.
 
@@ -42,6 +70,16 @@ class Backend(Protocol):
         """Capacity of the page pool in tokens; at least context_tokens."""
         ...
 
+    @property
+    def free_tokens(self) -> int:
+        """What is left of kv_tokens, in whole pages."""
+        ...
+
+    @property
+    def kv_pages(self) -> KvPages | None:
+        """Access to single pages; None for a back end that has none."""
+        ...
+
     def new_sequence(self) -> int: ...
 
     def free_sequence(self, seq: int) -> None: ...
@@ -51,6 +89,10 @@ class Backend(Protocol):
 
         Raises MemoryError when the page pool is full.
         """
+        ...
+
+    def truncate(self, seq: int, length: int) -> None:
+        """Forget all but the first `length` tokens of a sequence."""
         ...
 
     def forward(

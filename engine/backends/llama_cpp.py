@@ -45,6 +45,7 @@ class LlamaCppBackend:
     """
 
     kernels = "llama.cpp"
+    kv_pages = None
 
     def __init__(self, path: Path, *, threads: int | None = None, context_tokens: int | None = None) -> None:
         self._lib = lib = _library()
@@ -66,6 +67,11 @@ class LlamaCppBackend:
         self._memory = lib.llama_get_memory(self._context)
         self._lengths: dict[int, int] = {}
 
+    @property
+    def free_tokens(self) -> int:
+        # Forks share cells, so this is the least that may be free.
+        return max(0, self.kv_tokens - sum(self._lengths.values()))
+
     def new_sequence(self) -> int:
         free = next((seq for seq in range(MAX_SEQUENCES) if seq not in self._lengths), None)
         if free is None:
@@ -82,6 +88,9 @@ class LlamaCppBackend:
         self._lib.llama_memory_seq_cp(self._memory, seq, fork, 0, length)
         self._lengths[fork] = length
         return fork
+
+    def truncate(self, seq: int, length: int) -> None:
+        self._forget(seq, length)
 
     def forward(
         self, seqs: NDArray[np.int32], tokens: NDArray[np.int32], want_logits: NDArray[np.bool_]

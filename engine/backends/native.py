@@ -52,7 +52,7 @@ def open_gguf(path: Path) -> GgufFile:
 
 
 class NativeBackend:
-    """Implements `engine.backends.base.Backend`.
+    """Implements `engine.backends.base.Backend` and `KvPages`.
 
     threads: None takes one for each physical core.
     context_tokens: the longest sequence; None takes DEFAULT_CONTEXT, and both are limited by the model and
@@ -80,7 +80,24 @@ class NativeBackend:
         except MemoryError as error:
             raise _too_large(path) from error
         self.kernels = model.isa
+        self.page_tokens = self._engine.page_tokens
+        self.page_bytes = self._engine.page_bytes
+        self.kv_format = self._engine.kv_format
         self.n_vocab = model.n_vocab
+
+    @property
+    def free_tokens(self) -> int:
+        return self._running().free_tokens
+
+    @property
+    def kv_pages(self) -> NativeBackend:
+        return self
+
+    def read_pages(self, seq: int, first_page: int, count: int) -> NDArray[np.uint8]:
+        return self._running().read_pages(seq, first_page, count)
+
+    def append_pages(self, seq: int, pages: NDArray[np.uint8]) -> None:
+        self._running().append_pages(seq, pages)
 
     def new_sequence(self) -> int:
         return self._running().new_sequence()
@@ -90,6 +107,9 @@ class NativeBackend:
 
     def fork_sequence(self, seq: int, length: int) -> int:
         return self._running().fork_sequence(seq, length)
+
+    def truncate(self, seq: int, length: int) -> None:
+        self._running().truncate(seq, length)
 
     def forward(
         self, seqs: NDArray[np.int32], tokens: NDArray[np.int32], want_logits: NDArray[np.bool_]

@@ -3,58 +3,112 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.backends.base import Backend
-from engine.errors import HearthError, RequestError
-from engine.generation.prefix_cache import Kept, PrefixCache
+from engine.errors import DeadlineExceeded, EngineBusy, HearthError, RequestError
+from engine.generation.disk_tier import DiskTier
+from engine.generation.metrics import EngineMetrics
+from engine.generation.prefix_cache import PrefixCache, token_array
+from engine.generation.residency import Residency
 from engine.generation.scheduler import Scheduler
-from engine.generation.sequence import Sequence
-from engine.generation.speed import Speed
-from engine.types import FinishReason, TextDelta
+from engine.generation.sequence import Event, Sequence
+from engine.generation.speed import MIN_CHUNK, Speed
+from engine.types import FinishReason, Priority, TextDelta
+
+# While every request waits for the disk, look so often whether one has waited too long.
+RESTORE_TICK_SECONDS = 0.05
+
+# After so long without a request, what is warm is saved to the disk: not between two keystrokes.
+SAVE_AFTER_SECONDS = 5.0
+
+# What a refused request is told to wait at least and at most.
+RETRY_SECONDS = (1.0, 60.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """One forward: `rows[i]` tokens of `sequences[i]`."""
 
-    sequences: list[Sequence]
-    rows: list[int]
+    sequences: list[Sequence] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+
+    def add(self, sequence: Sequence, rows: int) -> None:
+        self.sequences.append(sequence)
+        self.rows.append(rows)
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Since the start; see `EngineMetrics`."""
+
+    prefilled_tokens: int = 0
+    generated_tokens: int = 0
+    preemptions: int = 0
+    refused: int = 0
+    expired: int = 0
 
 
 class Runner:
     """Runs requests on a backend. Used from one thread, `cancel` excepted.
 
     Every request that `submit` takes ends by exactly one event (see `Sequence.emit`), or `drain` returns it.
+
+    metrics: a snapshot after the latest step; may be read from any thread.
     """
 
     def __init__(
-        self, backend: Backend, speed: Speed, clock: Callable[[], float] = time.perf_counter
+        self,
+        backend: Backend,
+        speed: Speed,
+        clock: Callable[[], float] = time.perf_counter,
+        disk: DiskTier | None = None,
     ) -> None:
         self._backend = backend
         self._speed = speed
         self._clock = clock
         self._scheduler = Scheduler(backend.kv_tokens)
-        self._cache = PrefixCache(backend)
+        self._cache = PrefixCache(backend, disk)
+        self._residency = Residency(backend, self._cache)
+        self._ready: list[Sequence] = []
         self._running: Batch | None = None
+        self._blocked = False
+        self._sequences_short = False
+        self._steps = 0
+        self._last_active = clock()
+        self._counts = _Counts()
+        self.metrics = self._snapshot()
 
     @property
     def busy(self) -> bool:
         return bool(self._scheduler.requests)
+
+    def patience(self) -> float | None:
+        """For how many seconds `step` has nothing to do, unless something comes in; None for ever."""
+        if self.busy:
+            return RESTORE_TICK_SECONDS if self._blocked else 0.0
+        if self._cache.unsaved:
+            return max(0.0, self._last_active + SAVE_AFTER_SECONDS - self._clock())
+        return None
 
     def submit(self, sequence: Sequence) -> None:
         """Queue a request; whatever is wrong with it is emitted, not raised."""
         sequence.arrived = sequence.arrived or self._clock()
         try:
             self._check(sequence)
-            self._scheduler.add(sequence)
-        except RequestError as error:
+            if self._scheduler.full(sequence.priority):
+                raise self._busy()
+        except HearthError as error:
             sequence.emit(error)
             return
+        sequence.prompt_ids = token_array(sequence.prompt)
+        self._scheduler.add(sequence)
+        self._blocked = False
         self._supersede_warming(sequence)
 
     def cancel(self, sequence: Sequence) -> None:
@@ -68,19 +122,15 @@ class Runner:
                 self._backend.cancel()
 
     def step(self) -> None:
-        """Advance the most urgent requests by one forward."""
+        """Advance the most urgent requests by one forward; without any, save a piece of what is warm."""
         self._end_cancelled()
-        if not self.busy:
-            return
-        batch = self._next_batch()
-        logits = self._forward(batch)
-        if logits is None:
-            return
-        sampled = iter(logits)
-        for sequence, rows in zip(batch.sequences, batch.rows, strict=True):
-            sequence.computed += rows
-            if sequence.pending == 0:
-                self._advance(sequence, next(sampled) if sequence.output is not None else None)
+        self._end_expired()
+        if self.busy:
+            self._advance_requests()
+            self._last_active = self._clock()
+        elif self.patience() == 0:
+            self._cache.save_one()
+        self.metrics = self._snapshot()
 
     def drain(self) -> list[Sequence]:
         """Forget every request and return them, for the caller to end; the backend may be broken by now."""
@@ -88,6 +138,31 @@ class Runner:
         for sequence in requests:
             self._scheduler.remove(sequence)
         return requests
+
+    def save(self, seconds: float) -> None:
+        """Have everything that is warm written to the disk, for at most so long; the last thing to do."""
+        for sequence in self._scheduler.requests:
+            self._residency.keep(sequence)
+        self._cache.save_all(seconds)
+
+    def _advance_requests(self) -> None:
+        now = self._clock()
+        self._residency.advance(self._scheduler.requests, now)
+        self._sequences_short = False
+        batch = self._next_batch(now)
+        self._blocked = not batch.sequences
+        if self._blocked and self._sequences_short:
+            self._free_memory()
+        logits = self._forward(batch) if batch.sequences else None
+        if logits is None:
+            return
+        sampled = iter(logits)
+        for sequence, rows in zip(batch.sequences, batch.rows, strict=True):
+            self._counts.prefilled_tokens += min(rows, max(0, len(sequence.prompt) - sequence.computed))
+            sequence.computed += rows
+            sequence.last_run = now
+            if sequence.pending == 0:
+                self._advance(sequence, next(sampled) if sequence.output is not None else None)
 
     def _check(self, sequence: Sequence) -> None:
         length, limit = len(sequence.prompt) + sequence.max_tokens, self._backend.context_tokens
@@ -110,40 +185,72 @@ class Runner:
             if sequence.prefill_only and sequence.session == newer.session != "" and sequence is not newer:
                 sequence.cancelled = True
 
+    def _busy(self) -> EngineBusy:
+        requests = self._scheduler.requests
+        prefill = sum(max(0, len(request.prompt) - request.computed) for request in requests)
+        decode = sum(request.max_tokens - request.generated for request in requests)
+        # About when the next of them ends, were all alike and served in turn.
+        seconds = self._speed.seconds(prefill, decode) / len(requests)
+        self._counts.refused += 1
+        return EngineBusy(
+            f"The engine already has {len(requests)} requests.",
+            meaning="This one was not started.",
+            action="Try again when some of them have ended.",
+            retry_after=min(max(seconds, RETRY_SECONDS[0]), RETRY_SECONDS[1]),
+        )
+
     def _end_cancelled(self) -> None:
         for sequence in [request for request in self._scheduler.requests if request.cancelled]:
             self._finish(sequence, FinishReason.CANCELLED)
 
-    def _next_batch(self) -> Batch:
-        """Every ready request that decodes, and one prefill chunk of the oldest that does not."""
-        batch = Batch([], [])
-        prefilling = False
-        for sequence in self._scheduler.ready():
-            decoding = sequence.kv is not None and sequence.pending == 1
-            if not decoding:
-                if prefilling:
-                    continue
-                prefilling = True
-                if sequence.kv is None:
-                    self._start(sequence)
-            batch.sequences.append(sequence)
-            batch.rows.append(min(sequence.pending, self._speed.chunk_tokens))
+    def _end_expired(self) -> None:
+        now = self._clock()
+        for sequence in list(self._scheduler.requests):
+            if sequence.deadline is None or now < sequence.deadline:
+                continue
+            self._counts.expired += 1
+            if sequence.output is not None and sequence.generated:
+                self._finish(sequence, FinishReason.LENGTH, sequence.output.flush())
+            else:
+                self._end(
+                    sequence,
+                    DeadlineExceeded(
+                        f"The request did not get to its first token in {now - sequence.arrived:.1f} s.",
+                        meaning="The engine has too much to do for this time limit.",
+                        action="Try again later, with a shorter prompt or more time.",
+                    ),
+                )
+
+    def _next_batch(self, now: float) -> Batch:
+        """Every ready request that decodes, and a chunk's worth of rows of those that do not.
+
+        Prefills take turns: the one that waited longest goes first, and others get what it leaves of the
+        chunk. Requests of less urgent classes, which run only because they starve, get the smallest chunk.
+        """
+        self._steps += 1
+        self._ready = self._scheduler.ready(now)
+        batch = Batch()
+        for sequence in self._ready:
+            if sequence.decodes and sequence.restore is None:
+                batch.add(sequence, 1)
+        prefills = [sequence for sequence in self._ready if not sequence.decodes]
+        room = self._speed.chunk_tokens
+        # Sorting is stable: those that have not had a turn keep their order of age.
+        for sequence in sorted(prefills, key=lambda request: (request.priority, request.turn)):
+            if sequence.priority != self._ready[0].priority:
+                room = min(room, MIN_CHUNK)
+            if room > 0 and self._can_run(sequence, now):
+                rows = min(sequence.pending, room)
+                batch.add(sequence, rows)
+                room -= rows
+                sequence.turn = self._steps
         return batch
 
-    def _start(self, sequence: Sequence) -> None:
-        """Give the request a backend sequence, with as much of its prompt as is known already.
-
-        The last token is always computed, since the next one is drawn from its logits.
-        """
-        running = [
-            Kept(other.kv, np.asarray(other.tokens[: other.computed], np.int32), other.session)
-            for other in self._scheduler.requests
-            if other.kv is not None
-        ]
-        sequence.kv, sequence.computed = self._cache.acquire(sequence.tokens[:-1], running)
-        if sequence.started == 0:
-            sequence.started = self._clock()
-            sequence.cached = sequence.computed
+    def _can_run(self, sequence: Sequence, now: float) -> bool:
+        if sequence.kv is None and not self._residency.must_wait(sequence, self._ready):
+            started = self._residency.start(sequence, self._scheduler.requests, now)
+            self._sequences_short = self._sequences_short or not started
+        return sequence.kv is not None and sequence.restore is None
 
     def _forward(self, batch: Batch) -> NDArray[np.float32] | None:
         """Logits of the sequences that are complete after this step; None when the step did not happen."""
@@ -173,7 +280,7 @@ class Runner:
         """Make room for the step that found the page pool full; the next step tries again."""
         if self._cache.evict_one():
             return
-        first, victim = self._scheduler.requests[0], self._scheduler.victim()
+        first, victim = self._scheduler.requests[0], self._scheduler.victim(self._ready)
         if victim is None or victim is first:
             self._fail(
                 first,
@@ -183,8 +290,10 @@ class Runner:
                 ),
             )
             return
-        # Its tokens stay, and are computed again when there is room.
-        self._release(victim)
+        # It leaves its KV to the cache, which gives up as much of it as is needed, from its end; when there
+        # is room again, the request continues what is left.
+        self._counts.preemptions += 1
+        self._residency.keep(victim)
 
     def _advance(self, sequence: Sequence, logits: NDArray[np.float32] | None) -> None:
         """Go on after the last known token was computed: with the next one, or to the end."""
@@ -198,6 +307,7 @@ class Runner:
             self._fail(sequence, error)
             return
         sequence.tokens.append(drawn.token)
+        self._counts.generated_tokens += 1
         sequence.unsent_tokens += 1
         sequence.unsent_logprob += drawn.logprob
         if drawn.finish is not None:
@@ -215,20 +325,36 @@ class Runner:
         return delta
 
     def _finish(self, sequence: Sequence, finish: FinishReason, text: str = "") -> None:
+        self._end(sequence, self._delta(sequence, text, finish))
+
+    def _end(self, sequence: Sequence, event: Event) -> None:
         """End the request and leave its KV to the next one that begins alike."""
-        if sequence.kv is not None and sequence.computed > 0:
-            self._cache.keep(sequence.kv, sequence.tokens[: sequence.computed], sequence.session)
-        elif sequence.kv is not None:
-            self._backend.free_sequence(sequence.kv)
+        self._residency.keep(sequence)
         self._scheduler.remove(sequence)
-        sequence.emit(self._delta(sequence, text, finish))
+        sequence.emit(event)
 
     def _fail(self, sequence: Sequence, error: HearthError) -> None:
-        self._release(sequence)
+        self._residency.free(sequence)
         self._scheduler.remove(sequence)
         sequence.emit(error)
 
-    def _release(self, sequence: Sequence) -> None:
-        if sequence.kv is not None:
-            self._backend.free_sequence(sequence.kv)
-        sequence.kv, sequence.computed = None, 0
+    def _snapshot(self) -> EngineMetrics:
+        requests, cached = self._scheduler.requests, self._cache.counts
+        waiting = Counter(request.priority.name.lower() for request in requests if request.kv is None)
+        return EngineMetrics(
+            running=sum(request.kv is not None for request in requests),
+            waiting={priority.name.lower(): waiting[priority.name.lower()] for priority in Priority},
+            kv_tokens=self._backend.kv_tokens,
+            kv_free_tokens=self._backend.free_tokens,
+            cache_entries=len(self._cache),
+            lookups=cached.lookups,
+            hits=cached.hits,
+            memory_tokens=cached.memory_tokens,
+            disk_tokens=cached.disk_tokens,
+            prefilled_tokens=self._counts.prefilled_tokens,
+            generated_tokens=self._counts.generated_tokens,
+            evictions=cached.evictions,
+            preemptions=self._counts.preemptions,
+            refused=self._counts.refused,
+            expired=self._counts.expired,
+        )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import HearthError
+from engine.generation.disk_tier import Restore
 from engine.types import FinishReason, Priority, TextDelta, Timing
 
 
@@ -50,6 +51,8 @@ class Sequence:
     session: sequences of one session continue each other's KV cache; "" for none.
     emit: takes each TextDelta, and in the end exactly one that has `finish` set, or else one HearthError.
         Called on the engine thread.
+    deadline: when the request must have ended, as a reading of time.perf_counter; None for no limit. One that
+        has generated something by then ends with it, for the reason LENGTH; else by a DeadlineExceeded.
     """
 
     prompt: tuple[int, ...]
@@ -58,6 +61,7 @@ class Sequence:
     session: str
     emit: Callable[[Event], None]
     output: Output | None = None
+    deadline: float | None = None
 
     # Set from any thread; a plain bool is enough, as it only ever turns true.
     cancelled: bool = False
@@ -65,9 +69,18 @@ class Sequence:
     # Set on the engine thread: all tokens so far, the backend's sequence that holds the first `computed`
     # of them, and how many came from the prefix cache when the request first ran.
     tokens: list[int] = field(init=False)
+    prompt_ids: NDArray[np.int32] = field(init=False)  # set once the prompt is known to be token ids
     kv: int | None = None
     computed: int = 0
     cached: int = 0
+
+    # Its prefix on the way from the disk; the sequence does not run meanwhile.
+    restore: Restore | None = None
+    restoring_since: float = 0.0
+
+    # When it last ran (or arrived), and the number of the step in which it last prefilled.
+    last_run: float = 0.0
+    turn: int = 0
 
     # Clock readings, in seconds; 0.0 until reached.
     arrived: float = 0.0
@@ -89,6 +102,11 @@ class Sequence:
     @property
     def generated(self) -> int:
         return len(self.tokens) - len(self.prompt)
+
+    @property
+    def decodes(self) -> bool:
+        """Whether its next row is one token that gives the next."""
+        return self.kv is not None and self.pending == 1
 
     @property
     def prefill_only(self) -> bool:

@@ -53,6 +53,12 @@ class Speed:
         elif rows >= PREFILL_ROWS:
             self.prefill_tps = _average(self.prefill_tps, rows / seconds)
 
+    def seconds(self, prefill: int, decode: int) -> float:
+        """About how long so many tokens take one request; 0 until both speeds are measured."""
+        if self.prefill_tps == 0 or self.decode_tps == 0:
+            return 0.0
+        return prefill / self.prefill_tps + decode / self.decode_tps
+
     @property
     def chunk_tokens(self) -> int:
         """Prompt tokens per step."""

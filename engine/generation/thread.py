@@ -7,24 +7,33 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.backends.base import Backend
 from engine.errors import EngineUnavailable, HearthError
+from engine.generation.disk_tier import DiskMetrics, DiskTier
+from engine.generation.metrics import EngineMetrics
 from engine.generation.prompting import Prompting
 from engine.generation.runner import Runner
 from engine.generation.sequence import Sequence
 from engine.generation.speed import Speed, self_test
+
+# Closing takes at most about so long to save what is warm.
+SAVE_SECONDS = 10.0
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """What loading gives: the thing that computes logits, and the thing that speaks its language."""
+    """What loading gives: the thing that computes logits, and the thing that speaks its language.
+
+    disk: where the KV cache survives a restart; None keeps it in memory alone.
+    """
 
     backend: Backend
     prompting: Prompting
+    disk: DiskTier | None = None
 
 
 class EngineThread:
@@ -40,6 +49,7 @@ class EngineThread:
         self._load = load
         self._wake = threading.Condition()
         self._arrivals: deque[Sequence] = deque()
+        self._nudged = False
         self._closing = False
         self._stopped: HearthError | None = None
         self._model: LoadedModel | None = None
@@ -82,6 +92,15 @@ class EngineThread:
         sequence.cancelled = True
         if self._runner is not None:
             self._runner.cancel(sequence)
+        self._nudge()
+
+    def metrics(self) -> EngineMetrics:
+        """Counts and sizes as of now; zeros while there is no model."""
+        runner, model = self._runner, self._model
+        if runner is None or model is None:
+            return EngineMetrics()
+        disk = model.disk.metrics() if model.disk is not None else DiskMetrics()
+        return replace(runner.metrics, disk=disk)
 
     def close(self) -> None:
         """Stop, end every request and free the model; returns when the thread has ended."""
@@ -123,7 +142,9 @@ class EngineThread:
             self._model = model
         with suppress(InterruptedError):  # closed already
             self_test(model.backend, self.speed)
-        runner = Runner(model.backend, self.speed)
+        runner = Runner(model.backend, self.speed, disk=model.disk)
+        if model.disk is not None:
+            model.disk.wake = self._nudge
         with self._wake:
             self._runner = runner
         self.loaded.set()
@@ -132,12 +153,22 @@ class EngineThread:
     def _serve(self, runner: Runner) -> None:
         while True:
             with self._wake:
-                self._wake.wait_for(lambda: self._closing or self._arrivals or runner.busy)
-                if self._closing:
-                    return
+                self._wake.wait_for(
+                    lambda: self._closing or self._arrivals or self._nudged, runner.patience()
+                )
+                self._nudged = False
+            if self._closing:
+                runner.save(SAVE_SECONDS)
+                return
             while self._arrivals:
                 runner.submit(self._arrivals.popleft())
             runner.step()
+
+    def _nudge(self) -> None:
+        """From any thread: something has changed that the runner may wait for."""
+        with self._wake:
+            self._nudged = True
+            self._wake.notify()
 
     def _stop(self, error: HearthError) -> None:
         with self._wake:
@@ -148,6 +179,8 @@ class EngineThread:
             sequence.emit(_unavailable(error))
         self._arrivals.clear()
         if self._model is not None:
+            if self._model.disk is not None:
+                self._model.disk.close(0.0)
             self._model.backend.close()
 
 

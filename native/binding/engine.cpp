@@ -34,6 +34,7 @@ private:
 };
 
 using Ints = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Pages = nb::ndarray<const uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Bools = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 class Engine {
@@ -72,6 +73,30 @@ public:
         }
         const size_t shape[] = {wanted, static_cast<size_t>(model_->weights().vocab)};
         return to_numpy(std::move(logits), shape, 2);
+    }
+
+    size_t page_bytes() const { return cache_.page_bytes(); }
+
+    // Both copy at memory speed and in small pieces, so they keep Python's lock.
+    NumpyArray<uint8_t> read_pages(int seq, int64_t first_page, int64_t count) {
+        const Use use(in_use_);
+        // Before a buffer of that size is made.
+        if (count < 0 || count > cache_.length(seq) / cpu::kPageTokens)
+            throw std::invalid_argument("sequence " + std::to_string(seq) + " does not have " + std::to_string(count) +
+                                        " whole pages");
+        auto out = std::make_unique<std::vector<uint8_t>>(static_cast<size_t>(count) * page_bytes());
+        cache_.read_pages(seq, first_page, count, reinterpret_cast<std::byte*>(out->data()));
+        const size_t shape[] = {static_cast<size_t>(count), page_bytes()};
+        return to_numpy(std::move(out), shape, 2);
+    }
+
+    void append_pages(int seq, const Pages& pages) {
+        const Use use(in_use_);
+        if (pages.shape(1) != page_bytes())
+            throw std::invalid_argument("a page has " + std::to_string(page_bytes()) + " bytes, not " +
+                                        std::to_string(pages.shape(1)));
+        cache_.append_pages(seq, static_cast<int64_t>(pages.shape(0)),
+                            reinterpret_cast<const std::byte*>(pages.data()));
     }
 
 private:
@@ -159,6 +184,12 @@ void bind_engine(nb::module_& m) {
             nb::arg("seq"))
         .def_prop_ro("free_tokens",
                      [](Engine& e) { return e.with_cache([](kv::KvCache& cache) { return cache.free_tokens(); }); })
+        .def_prop_ro("free_pages",
+                     [](Engine& e) { return e.with_cache([](kv::KvCache& cache) { return cache.free_pages(); }); })
+        .def_prop_ro("page_tokens", [](const Engine&) { return cpu::kPageTokens; })
+        .def_prop_ro("page_bytes", &Engine::page_bytes)
+        .def("read_pages", &Engine::read_pages, nb::arg("seq"), nb::arg("first_page"), nb::arg("count"))
+        .def("append_pages", &Engine::append_pages, nb::arg("seq"), nb::arg("pages").noconvert())
         .def("forward", &Engine::forward, nb::arg("seqs").noconvert(), nb::arg("tokens").noconvert(),
              nb::arg("want_logits").noconvert())
         .def("cancel", &Engine::cancel);

@@ -135,4 +135,31 @@ void KvCache::release_reserved(int seq) {
     drop_pages_from(s, static_cast<size_t>(pages_for(s.length)));
 }
 
+void KvCache::read_pages(int seq, int64_t first_page, int64_t count, std::byte* out) const {
+    const Sequence& s = at(seq);
+    const int64_t whole = s.length / cpu::kPageTokens;
+    if (first_page < 0 || count < 0 || first_page > whole || count > whole - first_page)
+        throw std::invalid_argument("sequence " + std::to_string(seq) + " has " + std::to_string(whole) +
+                                    " whole pages, not " + std::to_string(count) + " from page " +
+                                    std::to_string(first_page) + " on");
+    for (int64_t i = 0; i < count; ++i)
+        std::memcpy(out + static_cast<size_t>(i) * page_bytes_,
+                    data_.get() + static_cast<size_t>(s.pages[static_cast<size_t>(first_page + i)]) * page_bytes_,
+                    page_bytes_);
+}
+
+void KvCache::append_pages(int seq, int64_t count, const std::byte* pages) {
+    Sequence& s = at(seq);
+    if (s.length % cpu::kPageTokens != 0)
+        throw std::invalid_argument("sequence " + std::to_string(seq) + " ends within a page, at position " +
+                                    std::to_string(s.length));
+    const size_t first = s.pages.size();
+    const Growth growth{.seq = seq, .n = count * cpu::kPageTokens};
+    reserve({&growth, 1});
+    for (size_t i = first; i < s.pages.size(); ++i)
+        std::memcpy(data_.get() + static_cast<size_t>(s.pages[i]) * page_bytes_, pages + (i - first) * page_bytes_,
+                    page_bytes_);
+    commit(seq, growth.n);
+}
+
 } // namespace hearth::kv

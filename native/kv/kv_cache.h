@@ -50,6 +50,15 @@ public:
     // Gives back pages that were reserved and not committed.
     void release_reserved(int seq);
 
+    // Bytes of a page with everything that it holds, and the pages that nobody holds.
+    size_t page_bytes() const noexcept { return page_bytes_; }
+    int64_t free_pages() const noexcept { return static_cast<int64_t>(free_pages_.size()); }
+    // Copies `count` pages of seq, all of whose positions must be written, to `out`.
+    void read_pages(int seq, int64_t first_page, int64_t count, std::byte* out) const;
+    // Continues seq, whose length must be at a page's border, with pages that read_pages copied. Throws OutOfPages
+    // and then changes nothing.
+    void append_pages(int seq, int64_t count, const std::byte* pages);
+
     const KvFormat& format() const noexcept { return *format_; }
     int kv_heads() const noexcept { return kv_heads_; }
     int head_dim() const noexcept { return head_dim_; }

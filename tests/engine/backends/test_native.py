@@ -45,6 +45,8 @@ class FakeExtension:
                 pass
 
         class Engine:
+            page_tokens, page_bytes, kv_format, free_tokens = 64, 1024, "f16", 640
+
             def __init__(self, model, *, kv_tokens, threads):
                 extension.engines.append((kv_tokens, threads))
                 self.cancelled = False

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.errors import HearthError, RequestError
+from engine.errors import DeadlineExceeded, EngineBusy, HearthError, RequestError
 from engine.generation.runner import Runner
 from engine.generation.sequence import Sequence
 from engine.generation.speed import MIN_CHUNK, Speed
@@ -19,7 +19,7 @@ class Bench:
         self.runner = Runner(self.backend, Speed(), clock=lambda: self.now)
         self.events = {}
 
-    def submit(self, prompt, *, max_tokens=8, priority=Priority.COMPLETION, session=""):
+    def submit(self, prompt, *, max_tokens=8, priority=Priority.COMPLETION, session="", deadline=None):
         events = []
         sequence = Sequence(
             prompt=tuple(prompt),
@@ -28,6 +28,7 @@ class Bench:
             session=session,
             emit=events.append,
             output=self.fakes.Output() if max_tokens else None,
+            deadline=deadline,
         )
         self.events[sequence] = events
         self.runner.submit(sequence)
@@ -244,7 +245,20 @@ def test_a_request_whose_token_cannot_be_drawn_ends_alone(bench):
     assert len(b.backend.sequences) == 1, "the broken one's KV is not kept"
 
 
-@pytest.mark.parametrize("prompt", [[], [1] * 60, [1, 64], [-1, 1]])
+def test_without_a_free_sequence_a_request_gets_that_of_a_less_urgent_one(bench):
+    b = bench(context_tokens=128, max_sequences=2)
+    chats = [b.submit([n] * 20, max_tokens=20, priority=Priority.CHAT) for n in range(1, 4)]
+    for _ in range(4):
+        b.runner.step()
+    assert len(b.backend.sequences) == 2
+    completion = b.submit([9] * 20)
+    b.run()
+    for sequence in (*chats, completion):
+        b.assert_complete(sequence)
+    assert b.runner.metrics.preemptions >= 1
+
+
+@pytest.mark.parametrize("prompt", [[], [1] * 60, [1, 64], [-1, 1], [2**70, 1]])
 def test_unusable_prompts_are_refused_with_words(bench, prompt):
     b = bench(context_tokens=64)
     sequence = b.submit(prompt)
@@ -252,12 +266,52 @@ def test_unusable_prompts_are_refused_with_words(bench, prompt):
     assert not b.runner.busy
 
 
-def test_the_queue_is_bounded(bench):
+def test_the_queue_is_bounded_and_says_when_to_come_again(bench):
     b = bench()
+    b.runner._speed.prefill_tps, b.runner._speed.decode_tps = 100.0, 2.0
     sequences = [b.submit([1, 2]) for _ in range(70)]
-    refused = [s for s in sequences if b.events[s] and isinstance(b.events[s][0], RequestError)]
+    refused = [b.events[s][0] for s in sequences if b.events[s]]
     assert len(refused) == 6
+    assert all(isinstance(error, EngineBusy) for error in refused)
+    assert refused[0].retry_after == pytest.approx(2 / 100 + 8 / 2)
     b.run()
+    assert b.runner.metrics.refused == 6
+
+
+def test_without_a_measured_speed_a_refused_request_waits_a_second(bench):
+    b = bench()
+    error = [b.events[b.submit([1, 2])] for _ in range(65)][-1][0]
+    assert error.retry_after == 1.0
+
+
+def test_a_request_past_its_deadline_ends_with_what_it_has(bench):
+    b = bench()
+    sequence, other = b.submit([1, 2, 3], max_tokens=50, deadline=5.0), b.submit([4, 5])
+    for _ in range(3):
+        b.runner.step()
+    b.now = 5.0
+    b.run()
+    assert b.events[sequence][-1].finish is FinishReason.LENGTH
+    generated = sequence.tokens[3:]
+    assert len(generated) == 3
+    assert b.text(sequence) == b.fakes.text(generated)
+    b.assert_complete(other)
+    assert b.runner.metrics.expired == 1
+
+
+def test_a_request_past_its_deadline_without_a_token_fails_with_words_and_leaves_its_work(bench):
+    b = bench(context_tokens=128)
+    sequence = b.submit(range(1, 50), deadline=5.0)
+    b.runner.step()
+    b.now = 7.5
+    b.run()
+    (error,) = b.events[sequence]
+    assert isinstance(error, DeadlineExceeded)
+    assert "in 6.5 s" in str(error)
+    again = b.submit(range(1, 50))
+    b.run()
+    assert again.cached == MIN_CHUNK
+    b.assert_complete(again)
 
 
 def test_timing_tells_queue_prefill_and_decode_apart(bench):

@@ -7,29 +7,39 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
+from engine.errors import DeadlineExceeded, EngineBusy, HearthError
 from engine.generation.runner import Runner
 from engine.generation.sequence import Sequence
 from engine.generation.speed import Speed
-from engine.types import FinishReason, Priority, TextDelta
+from engine.types import FinishReason, Priority
 
-CONTEXT = 32
+CONTEXT = 96
 
 # Few different tokens, so that prefixes are often shared; runs longer than a prefill chunk.
 prompts = st.one_of(
     st.lists(st.integers(1, 3), min_size=1, max_size=8),
-    st.builds(lambda n, tail: [1] * n + tail, st.integers(1, 20), st.lists(st.integers(1, 3), max_size=4)),
+    st.builds(lambda n, tail: [1] * n + tail, st.integers(1, 80), st.lists(st.integers(1, 3), max_size=4)),
 )
+
+
+def is_last(event):
+    return isinstance(event, HearthError) or event.finish is not None
 
 
 class RunnerMachine(RuleBasedStateMachine):
     fakes = None
     requests = Bundle("requests")
 
-    @initialize(kv_tokens=st.sampled_from([CONTEXT, 2 * CONTEXT, 8 * CONTEXT, 64 * CONTEXT]))
-    def start(self, kv_tokens):
+    @initialize(
+        kv_tokens=st.sampled_from([CONTEXT, 2 * CONTEXT, 4 * CONTEXT, 64 * CONTEXT]),
+        tick=st.sampled_from([0.001, 0.1, 1.0]),
+        late=st.sampled_from([None, 0, 2]),
+    )
+    def start(self, kv_tokens, tick, late):
         self.backend = self.fakes.Backend(context_tokens=CONTEXT, kv_tokens=kv_tokens)
-        clock = itertools.count(1)
-        self.runner = Runner(self.backend, Speed(), clock=lambda: next(clock))
+        clock = itertools.count(1, tick)
+        self.disk = None if late is None else self.fakes.Disk(late=late)
+        self.runner = Runner(self.backend, Speed(), clock=lambda: next(clock), disk=self.disk)
         self.events = {}
 
     @rule(
@@ -38,14 +48,21 @@ class RunnerMachine(RuleBasedStateMachine):
         max_tokens=st.integers(0, 8),
         priority=st.sampled_from(Priority),
         session=st.sampled_from(["", "a", "b"]),
+        deadline=st.sampled_from([None] * 6 + [5.0, 50.0]),
     )
-    def submit(self, prompt, max_tokens, priority, session):
+    def submit(self, prompt, max_tokens, priority, session, deadline):
         events = []
         output = self.fakes.Output() if max_tokens else None
-        sequence = Sequence(tuple(prompt), max_tokens, priority, session, events.append, output)
+        sequence = Sequence(tuple(prompt), max_tokens, priority, session, events.append, output, deadline)
         self.events[sequence] = events
         self.runner.submit(sequence)
         return sequence
+
+    @rule(priorities=st.permutations([Priority.CHAT, Priority.COMPLETION, Priority.CHAT]))
+    def crowd(self, priorities):
+        for first, priority in enumerate(priorities, 1):
+            self.submit([first] + [2] * 60, 8, priority, "", None)
+            self.step(4)
 
     @rule(sequence=requests)
     def cancel(self, sequence):
@@ -55,6 +72,16 @@ class RunnerMachine(RuleBasedStateMachine):
     def step(self, steps):
         for _ in range(steps):
             self.runner.step()
+
+    @rule(data=st.data())
+    def lose_a_chunk(self, data):
+        if self.disk is not None and self.disk.chunks:
+            del self.disk.chunks[data.draw(st.sampled_from(sorted(self.disk.chunks)))]
+
+    @rule()
+    def forget_memory(self):
+        while self.runner._cache.evict_one():
+            pass
 
     @rule(sequence=requests)
     def cancel_during_a_step(self, sequence):
@@ -67,7 +94,7 @@ class RunnerMachine(RuleBasedStateMachine):
         if not hasattr(self, "runner"):
             return
         live = {s.kv: s.tokens[: s.computed] for s in self.events if s.kv is not None and not self.ended(s)}
-        kept = {kept.kv: kept.tokens.tolist() for kept in self.runner._cache._kept}
+        kept = {leaf.kv: leaf.tokens.tolist() for leaf in self.runner._cache._tree.leaves}
         assert not live.keys() & kept.keys()
         assert {seq: held.tokens for seq, held in self.backend.sequences.items()} == live | kept
         assert self.pages_counted()
@@ -75,14 +102,17 @@ class RunnerMachine(RuleBasedStateMachine):
     @invariant()
     def every_request_ends_at_most_once_and_says_what_a_solo_run_says(self):
         for sequence, events in getattr(self, "events", {}).items():
-            assert all(isinstance(event, TextDelta) for event in events)
-            assert sum(event.finish is not None for event in events) <= 1
+            assert sum(is_last(event) for event in events) <= 1
+            if events and isinstance(events[-1], DeadlineExceeded | EngineBusy):
+                assert len(events) == 1
+                assert sequence.generated == 0
+                continue
             solo = self.fakes.continuation(list(sequence.prompt), sequence.max_tokens)
             generated = sequence.tokens[len(sequence.prompt) :]
             assert generated == solo[: len(generated)]
             if self.ended(sequence) and events[-1].finish is not FinishReason.CANCELLED:
-                assert generated == solo
-                assert "".join(event.text for event in events) == self.fakes.text(solo)
+                assert generated == solo or sequence.deadline is not None
+                assert "".join(event.text for event in events) == self.fakes.text(generated)
 
     def teardown(self):
         if not hasattr(self, "runner"):
@@ -94,14 +124,13 @@ class RunnerMachine(RuleBasedStateMachine):
         assert all(self.ended(sequence) for sequence in self.events)
         self.every_request_ends_at_most_once_and_says_what_a_solo_run_says()
         self.backend_holds_exactly_what_the_runner_knows()
-        while self.runner._cache.evict_one():
-            pass
+        self.forget_memory()
         assert self.backend.sequences == {}
         assert self.backend.free_tokens == self.backend.kv_tokens
 
     def ended(self, sequence):
         events = self.events[sequence]
-        return bool(events) and events[-1].finish is not None
+        return bool(events) and is_last(events[-1])
 
     def pages_counted(self):
         owners = [0] * len(self.backend.references)

@@ -180,6 +180,24 @@ class KvCacheMachine(RuleBasedStateMachine):
         self.pages.cut(fork, length)
 
     @live
+    @precondition(lambda self: len(self.tokens) < 6)
+    @rule(data=st.data())
+    def copy_pages(self, data: st.DataObject) -> None:
+        """Into a new sequence, by way of the caller's memory."""
+        seq = data.draw(st.sampled_from(sorted(self.tokens)), "sequence")
+        count = data.draw(st.integers(0, len(self.tokens[seq]) // PAGE), "pages")
+        copies = self.engine.read_pages(seq, 0, count)
+        to = self.engine.new_sequence()
+        if count > self.pages.free():
+            with pytest.raises(_native.OutOfPages):
+                self.engine.append_pages(to, copies)
+            self.engine.free_sequence(to)
+            return
+        self.engine.append_pages(to, copies)
+        self.tokens[to] = self.tokens[seq][: count * PAGE]
+        self.pages.of[to] = [object() for _ in range(count)]
+
+    @live
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
         seq = data.draw(st.sampled_from(sorted(self.tokens)), "sequence")
