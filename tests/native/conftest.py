@@ -20,7 +20,9 @@ class Runner:
     def append(self, seq: int, tokens: np.ndarray) -> np.ndarray:
         """Appends the tokens in one forward pass; logits of all of them."""
         n = len(tokens)
-        return self.engine.forward(np.full(n, seq, np.int32), np.asarray(tokens, np.int32), np.ones(n, bool))
+        return self.engine.forward(
+            np.full(n, seq, np.int32), np.ascontiguousarray(tokens, np.int32), np.ones(n, bool)
+        )
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
         """Logits of all positions of a fresh sequence, in one pass."""
