@@ -79,8 +79,8 @@ HyperParams read_hparams(const gguf::File& file) {
     if (!(hp.scaling_factor > 0.0 && std::isfinite(hp.scaling_factor)))
         throw GgufError(prefix + "rope.scaling.factor must be positive");
     if (hp.scaling == RopeScaling::none) hp.scaling_factor = 1.0;
-    hp.original_context = optional("rope.scaling.original_context_length", static_cast<uint64_t>(hp.context_train), 1,
-                                   1 << 30);
+    hp.original_context =
+        optional("rope.scaling.original_context_length", static_cast<uint64_t>(hp.context_train), 1, 1 << 30);
     const auto finite = [&](const char* name, double fallback) {
         const double value = file.f64(prefix + name, fallback);
         if (!std::isfinite(value)) throw GgufError(prefix + name + " is not a number");
