@@ -101,10 +101,14 @@ void ending(ThreadPool& pool) {
 
 int main(int argc, char** argv) {
     const std::map<std::string, void (*)(ThreadPool&)> checks{
-        {"each_item_once", each_item_once},     {"worker_numbers", worker_numbers},
-        {"many_small_regions", many_small_regions}, {"one_item_throws", one_item_throws},
-        {"all_items_throw", all_items_throw},   {"memory_runs_out", memory_runs_out},
-        {"nesting", nesting},                   {"ending", ending},
+        {"each_item_once", each_item_once},
+        {"worker_numbers", worker_numbers},
+        {"many_small_regions", many_small_regions},
+        {"one_item_throws", one_item_throws},
+        {"all_items_throw", all_items_throw},
+        {"memory_runs_out", memory_runs_out},
+        {"nesting", nesting},
+        {"ending", ending},
     };
     require(argc == 3 && checks.contains(argv[1]), "usage: thread_pool_driver CHECK THREADS");
     ThreadPool pool(std::atoi(argv[2]));
