@@ -6,12 +6,14 @@ pieces = parser.feed(text); pieces = parser.finish()   # Content, Reasoning, Cal
 """
 
 from engine.chat.formats import MessageFormat, ToolFormat, detect_format
+from engine.chat.memory import CallMemory
 from engine.chat.parser import MessageParser
 from engine.chat.pieces import CallArguments, CallEnd, CallStart, Content, Piece, Reasoning
 
 __all__ = [
     "CallArguments",
     "CallEnd",
+    "CallMemory",
     "CallStart",
     "Content",
     "MessageFormat",
