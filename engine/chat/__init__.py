@@ -9,6 +9,7 @@ from engine.chat.formats import MessageFormat, ToolFormat, detect_format
 from engine.chat.memory import CallMemory
 from engine.chat.parser import MessageParser
 from engine.chat.pieces import CallArguments, CallEnd, CallStart, Content, Piece, Reasoning
+from engine.chat.values import is_object
 
 __all__ = [
     "CallArguments",
@@ -22,4 +23,5 @@ __all__ = [
     "Reasoning",
     "ToolFormat",
     "detect_format",
+    "is_object",
 ]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
 THINK = "<think>"
 END_THINK = "</think>"
+CALL = "<tool_call>"
+END_CALL = "</tool_call>"
+TAGS = (THINK, END_THINK, CALL, END_CALL)
+"""Spellings that are part of a message's text, even where a model file calls them control tokens."""
 
 
 class ToolFormat(StrEnum):
@@ -18,6 +23,10 @@ class ToolFormat(StrEnum):
         "qwen3_coder"  # <tool_call><function=NAME><parameter=KEY>raw text</parameter></function></tool_call>
     )
     JSON = "json"  # {"name": ..., "parameters": {...}} as the whole message
+
+
+# As in JSON, perhaps inside a string of the template; GLM's format has the tag but writes no JSON.
+_NAME = re.compile(r"""\\?"name\\?"\s*:""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +45,6 @@ def detect_format(template: str) -> MessageFormat:
 def _tool_format(template: str) -> ToolFormat:
     if "<function=" in template and "<parameter=" in template:
         return ToolFormat.QWEN3_CODER
-    if "<tool_call>" in template:
+    if CALL in template and _NAME.search(template):
         return ToolFormat.HERMES
     return ToolFormat.JSON if "tools" in template else ToolFormat.NONE

@@ -6,10 +6,10 @@ import json
 import re
 from collections.abc import Callable, Collection
 
+from engine.chat.formats import END_CALL
 from engine.chat.pieces import CallArguments, CallStart, Content, Piece
 from engine.chat.reader import Parsing, Reader
 
-CALL, END_CALL = "<tool_call>", "</tool_call>"
 ARGUMENTS = ("arguments", "parameters")
 LONGEST_NAME = 256
 

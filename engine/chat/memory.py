@@ -42,7 +42,7 @@ class CallMemory:
         return len(self._messages)
 
     def remember(self, content: str, calls: Sequence[ToolCall], tokens: Sequence[int]) -> None:
-        """Keep the tokens of a message with these calls: from where the prompt's header ends, no end token."""
+        """Keep the tokens of a message with these calls: all after its header, without the end token."""
         with self._lock:
             self._forget(calls[0].id)
             self._messages[calls[0].id] = _Written(content, tuple(calls), tuple(tokens))

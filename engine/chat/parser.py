@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from engine.chat.formats import END_THINK, THINK
-from engine.chat.json_call import CALL, END_CALL, json_call
+from engine.chat.formats import CALL, END_CALL, END_THINK, THINK
+from engine.chat.json_call import json_call
 from engine.chat.pieces import CallEnd, CallStart, Content, Piece, Reasoning, append
 from engine.chat.qwen3_coder_call import FUNCTION, qwen3_coder_call
 from engine.chat.reader import Parsing, Reader

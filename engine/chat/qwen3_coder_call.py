@@ -15,7 +15,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from engine.chat.json_call import CALL, END_CALL, LONGEST_NAME
+from engine.chat.formats import CALL, END_CALL
+from engine.chat.json_call import LONGEST_NAME
 from engine.chat.pieces import CallArguments, CallStart, Content, Piece
 from engine.chat.reader import Parsing, Reader
 from engine.chat.values import RawValue, quoted, types_of

@@ -6,11 +6,18 @@ inside the language server's own process; the resident service will answer the s
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from engine.types import ChatRequest, EngineStatus, InfillRequest, TextDelta
+from engine.types import (
+    ChatDelta,
+    ChatRequest,
+    CompletionRequest,
+    EngineStatus,
+    InfillRequest,
+    TextDelta,
+)
 
 
 class EngineClient(Protocol):
@@ -25,8 +32,28 @@ class EngineClient(Protocol):
         """Stream the text that belongs between prefix and suffix."""
         ...
 
-    def chat(self, request: ChatRequest) -> AsyncGenerator[TextDelta, None]:
-        """Stream the assistant's next message."""
+    def complete(self, request: CompletionRequest) -> AsyncGenerator[TextDelta, None]:
+        """Stream the continuation of a text as it is."""
+        ...
+
+    def chat(self, request: ChatRequest) -> AsyncGenerator[ChatDelta, None]:
+        """Stream the assistant's next message: content, reasoning and tool calls in the order written.
+
+        Pieces of a call come while the model writes it. Only when the stream finishes with TOOL_CALLS are all
+        of its calls whole; with any other reason the last one may be a part.
+        """
+        ...
+
+    async def tokenize(self, text: str, *, special: bool = False) -> list[int]:
+        """Token ids of a text. special: whether spellings of control tokens become these."""
+        ...
+
+    async def detokenize(self, ids: Sequence[int]) -> str:
+        """The text of token ids; control tokens have none. Raises RequestError outside the vocabulary."""
+        ...
+
+    async def count_tokens(self, request: ChatRequest) -> int:
+        """How many tokens the prompt of this chat has; generates nothing."""
         ...
 
     async def warm(self, request: InfillRequest) -> None:

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 import llguidance
 
-from engine.chat.formats import THINK, ToolFormat
-from engine.chat.json_call import CALL, END_CALL
+from engine.chat.formats import CALL, END_CALL, THINK, ToolFormat
 from engine.chat.qwen3_coder_call import END_FUNCTION, END_PARAMETER, FUNCTION, PARAMETER
 from engine.chat.values import types_of
 from engine.constraints.schema import bounded_schema, check_size, guided, parse_schema

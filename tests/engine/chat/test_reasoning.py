@@ -55,10 +55,12 @@ def test_where_the_parser_is():
     ("template", "tools", "thinks"),
     [
         ("{% for m in messages %}{{ m.content }}{% endfor %}", ToolFormat.NONE, False),
-        ("{{ tools }}<tool_call>\n{...}</tool_call>", ToolFormat.HERMES, False),
+        ('{{ tools }}<tool_call>\n{"name": ...}</tool_call>', ToolFormat.HERMES, False),
+        (r"{{ tools }}{{ '<tool_call>\n{\"name\": ...}</tool_call>' }}", ToolFormat.HERMES, False),
+        ("{{ tools }}<tool_call>NAME\n<arg_key>", ToolFormat.JSON, False),
         ("{{ tools }}<tool_call>\n<function=x>\n<parameter=y>", ToolFormat.QWEN3_CODER, False),
         ("{% if tools %}{{ tools | tojson }}{% endif %}", ToolFormat.JSON, False),
-        ("<tool_call>{{ '<think>\n\n</think>' }}", ToolFormat.HERMES, True),
+        ("<tool_call>{\"name\": {{ '<think>\n\n</think>' }}", ToolFormat.HERMES, True),
     ],
 )
 def test_the_format_is_read_from_the_template(template, tools, thinks):
