@@ -53,7 +53,7 @@ class Matcher:
 
     def mask(self) -> NDArray[np.int32]:
         """The tokens that may come next, end tokens included where the text may end: bit token % 32 of word
-        token // 32. Where the grammar leaves one text only, it may have but the usual one of several spellings.
+        token // 32. Where the grammar leaves one text only, it may have but the usual one of its spellings.
         Valid until the next call. Raises HearthError when the grammar has become too complex.
         """
         llguidance.numpy.fill_next_token_bitmask(self._state, self._bits)
