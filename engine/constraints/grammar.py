@@ -97,8 +97,9 @@ def _body(parts: _Parts, constraint: Constraint | None, calls: CallRules | None)
         return f"content | call {again}"
     if calls.format is ToolFormat.JSON:
         return None  # such a call has no tag to know it by before it is written
-    # Text is free until it holds the tag that opens a call.
-    parts.rule("called[lazy]", f"/{_FREE}?{CALL}/")
+    # Text is free until it holds the tag that opens a call: of two, the inner one, as models omit the outer.
+    opening = FUNCTION if calls.format is ToolFormat.QWEN3_CODER else CALL
+    parts.rule("called[lazy]", f"/{_FREE}?{opening}/")
     parts.rule("TEXT", f"/{_FREE}/")
     return "(called rest)* TEXT" if calls.parallel else "called rest | TEXT"
 
@@ -129,7 +130,7 @@ def _regex(source: str) -> str:
 
 
 def _calls(parts: _Parts, calls: CallRules) -> None:
-    """The rules `call`, and `rest`: a call after its opening tag."""
+    """The rules `call`, and `rest`: a call after the tag that tells it from text."""
     alternatives = []
     for number, tool in enumerate(calls.tools):
         schema = bounded_schema(tool.parameters, f"JSON schema of the tool {tool.name!r}")
@@ -145,33 +146,42 @@ def _calls(parts: _Parts, calls: CallRules) -> None:
     match calls.format:
         case ToolFormat.QWEN3_CODER:
             parts.rule("raw[lazy]", rf"/{_FREE}?\n<\/parameter>\n/")
-            parts.rule(
-                "rest",
-                f"{_literal(_SEPARATOR + FUNCTION)} tool {_literal(END_FUNCTION + _SEPARATOR + END_CALL)}",
-            )
+            parts.rule("rest", f"tool {_literal(END_FUNCTION)} {_literal(_SEPARATOR + END_CALL)}?")
+            opening, closing = CALL + _SEPARATOR + FUNCTION, END_FUNCTION + _SEPARATOR + END_CALL
+            parts.rule("call", f"{_literal(opening)} tool {_literal(closing)}")
         case ToolFormat.JSON:
             parts.rule("KEY", '"\\"arguments\\"" | "\\"parameters\\""')
             parts.rule("call", "tool")
-            return
         case _:
             parts.rule("KEY", '"\\"arguments\\""')
             parts.rule("rest", f"{_literal(_SEPARATOR)} tool {_literal(_SEPARATOR + END_CALL)}")
-    parts.rule("call", f"{_literal(CALL)} rest")
+            parts.rule("call", f"{_literal(CALL)} rest")
 
 
 def _raw_parameters(parts: _Parts, name: str, tool: str, schema: Mapping[str, object]) -> str:
-    """A tool's name and parameters in the qwen3_coder format, each once, in the schema's order."""
+    """A tool's name and parameters in the qwen3_coder format.
+
+    The required ones come once each, in the schema's order; the optional ones anywhere among them, as models
+    write them in an order of their own, and one that had to come earlier could not come at all.
+    """
     properties = schema.get("properties")
     required = schema.get("required")
     needed = set(required) if isinstance(required, list) else set()
     definitions = {word: schema[word] for word in ("$defs", "definitions") if word in schema}
-    rules = [_literal(f"{_named(tool)}>\n")]
+    required_rules: list[str] = []
+    optional_rules: list[str] = []
     for number, (key, value) in enumerate(properties.items() if isinstance(properties, Mapping) else ()):
         rule = f"{name}_{number}"
         parts.rule(rule, f"{_literal(f'{PARAMETER}{_named(key)}>' + _SEPARATOR)} ")
         parts.rules[-1] += _raw_value(parts, rule, value, schema, definitions)
-        rules.append(rule if key in needed else f"{rule}?")
-    return " ".join(rules)
+        (required_rules if key in needed else optional_rules).append(rule)
+    between = ""
+    if optional_rules:
+        parts.rule(f"{name}_optional", " | ".join(optional_rules))
+        between = f"{name}_optional*"
+    return " ".join(
+        [_literal(f"{_named(tool)}>\n"), between, *(f"{rule} {between}" for rule in required_rules)]
+    )
 
 
 def _raw_value(

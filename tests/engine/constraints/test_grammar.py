@@ -82,6 +82,10 @@ XML = (
     "<tool_call>\n<function=read>\n<parameter=path>\na <b>\n\nc\n</parameter>\n<parameter=limit>\n5\n"
     "</parameter>\n<parameter=mode>\ntext\n</parameter>\n<parameter=flags>\n[true]\n</parameter>\n</function>\n</tool_call>"
 )
+XML_OTHER_ORDER = (
+    "<tool_call>\n<function=read>\n<parameter=flags>\n[true]\n</parameter>\n<parameter=path>\na\n</parameter>\n"
+    "<parameter=limit>\n5\n</parameter>\n</function>\n</tool_call>"
+)
 XML_NOW = "<tool_call>\n<function=now>\n</function>\n</tool_call>"
 BARE = '{"name": "read", "parameters": {"path": "a"}}'
 
@@ -105,7 +109,7 @@ BARE = '{"name": "read", "parameters": {"path": "a"}}'
         ),
         (
             ToolFormat.QWEN3_CODER,
-            [XML, XML_NOW, f"{XML}\n{XML_NOW}"],
+            [XML, XML_NOW, f"{XML}\n{XML_NOW}", XML_OTHER_ORDER],
             [
                 "",
                 "Hello",
@@ -131,12 +135,15 @@ def test_required_calls(accepts, format, right, wrong):
     assert [text for text in wrong if accepts(grammar, text)] == []
 
 
-@pytest.mark.parametrize(("format", "call"), [(ToolFormat.HERMES, HERMES), (ToolFormat.QWEN3_CODER, XML)])
+@pytest.mark.parametrize(
+    ("format", "call"),
+    [(ToolFormat.HERMES, HERMES), (ToolFormat.QWEN3_CODER, XML), (ToolFormat.QWEN3_CODER, XML[12:-13])],
+)
 def test_calls_by_choice(accepts, format, call):
     grammar = calls(format, required=False)
     for text in ("", "Hello <b>, a < b", call, f"I read.\n{call}", f"{call}\nand {call} and so on"):
         assert accepts(grammar, text), text
-    for text in (call.replace("read", "list"), f"Hi {call[:-3]}", "<tool_call> is a tag", "ends <tool_call>"):
+    for text in (call.replace("read", "list"), f"Hi {call[:50]}", f"ends {call[:13]}"):
         assert not accepts(grammar, text), text
 
 
