@@ -280,6 +280,7 @@ class EngineStatus:
     """A snapshot for status bars, budgets and `hearth.explain`.
 
     state: "loading", "ready", "busy" or "failed"; or "unloaded", when the next request loads the model.
+    tool_format: how the model was taught to spell tool calls ("hermes", "qwen3_coder", "json"), or "".
     prefill_tps, decode_tps: measured tokens per second on this machine (0 until first measured).
     kernels: the instruction set that runs ("scalar", "avx2", "avx512-vnni", ...).
     message: for a person; why loading or failed, "" when all is well.
@@ -291,6 +292,7 @@ class EngineStatus:
     threads: int = 0
     context_tokens: int = 0
     supports_infill: bool = False
+    tool_format: str = ""
     prefill_tps: float = 0.0
     decode_tps: float = 0.0
     message: str = ""

@@ -10,7 +10,14 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Protocol
 
-from engine.types import ChatDelta, ChatRequest, EngineStatus, InfillRequest, TextDelta
+from engine.types import (
+    ChatDelta,
+    ChatRequest,
+    CompletionRequest,
+    EngineStatus,
+    InfillRequest,
+    TextDelta,
+)
 
 
 class EngineClient(Protocol):
@@ -25,8 +32,16 @@ class EngineClient(Protocol):
         """Stream the text that belongs between prefix and suffix."""
         ...
 
-    def chat(self, request: ChatRequest) -> AsyncGenerator[ChatDelta | TextDelta, None]:
-        """Stream the assistant's next message."""
+    def complete(self, request: CompletionRequest) -> AsyncGenerator[TextDelta, None]:
+        """Stream the continuation of a text as it is."""
+        ...
+
+    def chat(self, request: ChatRequest) -> AsyncGenerator[ChatDelta, None]:
+        """Stream the assistant's next message: content, reasoning and tool calls in the order written.
+
+        Pieces of a call come while the model writes it. Only when the stream finishes with TOOL_CALLS are all
+        of its calls whole; with any other reason the last one may be a part.
+        """
         ...
 
     async def warm(self, request: InfillRequest) -> None:

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TypeVar
 
 from engine.backends.choose import load_backend
 from engine.backends.native import open_gguf
-from engine.errors import HearthError, RequestError
-from engine.generation.prompting import Prompt, Prompting
-from engine.generation.sequence import Event, Sequence
+from engine.errors import HearthError, PromptTooLong
+from engine.generation.disk_tier import open_disk_tier
+from engine.generation.prompting import Delta, Prompt
+from engine.generation.sequence import Event
+from engine.generation.sequence import Sequence as Request
 from engine.generation.speed import PromptBudget
 from engine.generation.text import TextPrompting
 from engine.generation.thread import EngineThread, LoadedModel
-from engine.tokenizer import Tokenizer
-from engine.types import ChatRequest, EngineStatus, InfillRequest, Priority, TextDelta
+from engine.types import (
+    ChatDelta,
+    ChatRequest,
+    CompletionRequest,
+    EngineStatus,
+    InfillRequest,
+    Priority,
+    TextDelta,
+)
 
 log = logging.getLogger(__name__)
 
-Result = TypeVar("Result")
+Answer = TypeVar("Answer")
+Delivered = TypeVar("Delivered")
 
 # How long a closed stream waits for the engine to let go; one token or one layer is enough, but on a
 # machine that swaps the editor must not hang.
@@ -43,23 +53,37 @@ class InProcessEngine:
     def __init__(self, model_name: str, load: Callable[[], LoadedModel]) -> None:
         self._model_name = model_name
         self._thread = EngineThread(load)
-        # One worker keeps the order of prompts the order of requests.
+        # One worker keeps the order of prompts the order of requests; another does what may take longer, lest
+        # a schema to be compiled delay a completion.
         self._prompts = ThreadPoolExecutor(1, thread_name_prefix="hearth-prompt")
+        self._chat_prompts = ThreadPoolExecutor(1, thread_name_prefix="hearth-chat-prompt")
         self._budget: PromptBudget | None = None
 
     def infill(self, request: InfillRequest) -> AsyncGenerator[TextDelta, None]:
         """Stream the text that belongs between prefix and suffix."""
         return self._stream(
+            self._prompts,
             lambda model: self._infill_prompt(model, request),
             max_tokens=request.max_tokens,
             priority=request.priority,
             session=request.session,
         )
 
-    def chat(self, request: ChatRequest) -> AsyncGenerator[TextDelta, None]:
+    def complete(self, request: CompletionRequest) -> AsyncGenerator[TextDelta, None]:
+        """Stream the continuation of a text."""
+        return self._stream(
+            self._chat_prompts,
+            lambda model: model.prompting.complete(request),
+            max_tokens=request.max_tokens,
+            priority=request.priority,
+            session=request.session and f"complete {request.session}",
+        )
+
+    def chat(self, request: ChatRequest) -> AsyncGenerator[ChatDelta, None]:
         """Stream the assistant's next message."""
         return self._stream(
-            lambda model: model.prompting.chat(request),
+            self._chat_prompts,
+            lambda model: model.prompting.chat(request, model.backend.context_tokens),
             max_tokens=request.max_tokens,
             priority=request.priority,
             # Apart from completions, lest the two replace each other's KV.
@@ -69,6 +93,7 @@ class InProcessEngine:
     async def warm(self, request: InfillRequest) -> None:
         """Prefill the request's prompt; a newer `warm` or `infill` of its session ends it early."""
         stream = self._stream(
+            self._prompts,
             lambda model: self._infill_prompt(model, request),
             max_tokens=0,
             priority=request.priority,
@@ -77,6 +102,18 @@ class InProcessEngine:
         async with aclosing(stream):
             async for _ in stream:
                 pass
+
+    async def tokenize(self, text: str, *, special: bool = False) -> list[int]:
+        """Token ids of a text."""
+        return await self._ask(lambda model: model.prompting.tokenize(text, special=special))
+
+    async def detokenize(self, ids: Sequence[int]) -> str:
+        """The text of token ids."""
+        return await self._ask(lambda model: model.prompting.detokenize(ids))
+
+    async def count_tokens(self, request: ChatRequest) -> int:
+        """How many tokens the chat's prompt has."""
+        return await self._ask(lambda model: model.prompting.count(request))
 
     async def status(self) -> EngineStatus:
         """The engine's state. Raises EngineUnavailable once closed."""
@@ -93,6 +130,7 @@ class InProcessEngine:
             threads=model.backend.threads,
             context_tokens=model.backend.context_tokens,
             supports_infill=model.prompting.supports_infill,
+            tool_format=model.prompting.tool_format,
             prefill_tps=thread.speed.prefill_tps,
             decode_tps=thread.speed.decode_tps,
         )
@@ -106,8 +144,13 @@ class InProcessEngine:
         """Stop generation and free the model. Later calls raise EngineUnavailable."""
         await asyncio.to_thread(self._thread.close)
         self._prompts.shutdown(wait=False)
+        self._chat_prompts.shutdown(wait=False)
 
-    def _infill_prompt(self, model: LoadedModel, request: InfillRequest) -> Prompt:
+    async def _ask(self, question: Callable[[LoadedModel], Answer]) -> Answer:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._chat_prompts, question, self._thread.model())
+
+    def _infill_prompt(self, model: LoadedModel, request: InfillRequest) -> Prompt[TextDelta]:
         context = model.backend.context_tokens
         budget = request.prompt_budget
         if budget is None:
@@ -118,25 +161,31 @@ class InProcessEngine:
 
     async def _stream(
         self,
-        prompt_for: Callable[[LoadedModel], Prompt],
+        prompts: Executor,
+        prompt_for: Callable[[LoadedModel], Prompt[Delta]],
         *,
         max_tokens: int,
         priority: Priority,
         session: str,
-    ) -> AsyncGenerator[TextDelta, None]:
+    ) -> AsyncGenerator[Delta, None]:
         """Run one request; leaving the generator early cancels it and waits until the engine let go."""
         model = self._thread.model()
         loop = asyncio.get_running_loop()
-        events: asyncio.Queue[Event] = asyncio.Queue()
-        prompt = await loop.run_in_executor(self._prompts, prompt_for, model)
-        # What the window still holds; a prompt that leaves nothing is refused by the runner.
-        room = max(1, model.backend.context_tokens - len(prompt.ids))
-        sequence = Sequence(
+        events: asyncio.Queue[HearthError | Delta] = asyncio.Queue()
+        prompt = await loop.run_in_executor(prompts, prompt_for, model)
+        room = _room(len(prompt.ids), model.backend.context_tokens)
+
+        def emit(event: Event) -> None:
+            # On the engine thread, so that the output is where the event left it.
+            pieces = [event] if isinstance(event, HearthError) else prompt.deltas(event)
+            _deliver(loop, events, pieces)
+
+        sequence = Request(
             prompt=prompt.ids,
             max_tokens=min(max_tokens, room),
             priority=priority,
             session=session,
-            emit=lambda event: _deliver(loop, events, event),
+            emit=emit,
             output=prompt.output if max_tokens > 0 else None,
         )
         self._thread.submit(sequence)
@@ -153,42 +202,33 @@ class InProcessEngine:
                 self._thread.cancel(sequence)
                 await _released(events)
 
-    async def tokenize(self, text: str, *, special: bool) -> list[int]:
-        """Token ids; special: whether the spelling of a control token means it. Raises EngineUnavailable."""
-        return await self._text_work(lambda prompting: prompting.tokenizer.encode(text, special=special))
 
-    async def detokenize(self, ids: list[int]) -> str:
-        """The text of tokens; bytes that are no UTF-8 become U+FFFD. Raises RequestError."""
-        return await self._text_work(lambda prompting: _decode(prompting.tokenizer, ids))
-
-    async def count_tokens(self, request: ChatRequest) -> int:
-        """The length of a chat's prompt. Raises RequestError, EngineUnavailable."""
-        return await self._text_work(lambda prompting: len(prompting.chat(request).ids))
-
-    async def _text_work(self, work: Callable[[Prompting], Result]) -> Result:
-        """What needs the model's text side only, on the thread that makes the prompts."""
-        model = self._thread.model()
-        return await asyncio.get_running_loop().run_in_executor(self._prompts, work, model.prompting)
+def _room(prompt_tokens: int, context_tokens: int) -> int:
+    """How many tokens may follow a prompt. Raises PromptTooLong when it leaves none."""
+    room = context_tokens - prompt_tokens
+    if room < 1:
+        raise PromptTooLong(
+            f"The prompt has {prompt_tokens} tokens, {1 - room} too many for the model's window of"
+            f" {context_tokens} tokens.",
+            action=f"Shorten it by {1 - room} tokens, or load the model with a larger context.",
+        )
+    return room
 
 
-def _is_last(event: Event) -> bool:
+def _is_last(event: TextDelta | ChatDelta | HearthError) -> bool:
     return isinstance(event, HearthError) or event.finish is not None
 
 
-def _deliver(loop: asyncio.AbstractEventLoop, events: asyncio.Queue[Event], event: Event) -> None:
+def _deliver(
+    loop: asyncio.AbstractEventLoop, events: asyncio.Queue[Delivered], pieces: Iterable[Delivered]
+) -> None:
     """From the engine thread into the event loop; once that is closed nobody listens any more."""
     with suppress(RuntimeError):
-        loop.call_soon_threadsafe(events.put_nowait, event)
+        for piece in pieces:
+            loop.call_soon_threadsafe(events.put_nowait, piece)
 
 
-def _decode(tokenizer: Tokenizer, ids: list[int]) -> str:
-    for token in ids:
-        if not 0 <= token < tokenizer.vocab_size:
-            raise RequestError(f"{token} is no token: the vocabulary has {tokenizer.vocab_size}.")
-    return tokenizer.decode(ids)
-
-
-async def _released(events: asyncio.Queue[Event]) -> None:
+async def _released(events: asyncio.Queue[HearthError | Delta]) -> None:
     try:
         async with asyncio.timeout(RELEASE_SECONDS):
             while not _is_last(await events.get()):
@@ -207,6 +247,7 @@ def open_in_process(model_path: Path, *, threads: int | None, context_tokens: in
     def load() -> LoadedModel:
         gguf = open_gguf(model_path)
         prompting = TextPrompting(gguf)
-        return LoadedModel(load_backend(gguf, threads=threads, context_tokens=context_tokens), prompting)
+        backend = load_backend(gguf, threads=threads, context_tokens=context_tokens)
+        return LoadedModel(backend, prompting, open_disk_tier(model_path, backend.kv_pages))
 
     return InProcessEngine(model_path.stem, load)

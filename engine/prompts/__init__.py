@@ -10,23 +10,23 @@ trie = VocabularyTrie(tokenizer); trie.allowed_first_tokens(forced_bytes); trie.
 forced_bytes = remaining_bytes(forced_bytes, tokenizer.token_bytes(token))
 
 template = ChatTemplate.from_gguf(gguf, tokenizer)
-ids = build_chat(messages, tools, template=template)
+prompt = template.encode(messages, tools, thinking=None)   # ChatPrompt: ids, opening, reasoning
 """
 
-from engine.prompts.chat import ChatTemplate, build_chat
+from engine.prompts.chat import ChatPrompt, ChatTemplate
 from engine.prompts.families import FAMILIES, FimFamily, FimFormat, FimOrder, detect_fim, require_fim
 from engine.prompts.fim import Prompt, build_infill
 from engine.prompts.healing import VocabularyTrie, heal, remaining_bytes
 
 __all__ = [
     "FAMILIES",
+    "ChatPrompt",
     "ChatTemplate",
     "FimFamily",
     "FimFormat",
     "FimOrder",
     "Prompt",
     "VocabularyTrie",
-    "build_chat",
     "build_infill",
     "detect_fim",
     "heal",

@@ -1,16 +1,21 @@
-"""Chat prompts from the template in the model file.
+"""Chat prompts from the template in the model file: messages, tools, calls and their results, reasoning.
 
 Only the template's own text may hold control tokens. Before rendering, every control spelling in a
 message (and a message end that could become one) is broken by an unguessable mark; after rendering the
 template's control tokens are found, then the marks are taken out and the rest is encoded as plain text.
 So templates see the real text, may trim or test it, and words meet their neighbours as in training.
+
+A message whose tokens are known, because this model wrote it, can stand in the prompt as these very tokens:
+the template renders a placeholder for it.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from jinja2 import TemplateError
@@ -18,19 +23,38 @@ from jinja2 import TemplateError
 from engine.errors import RequestError
 from engine.prompts.sandbox import Sandbox
 from engine.tokenizer import GgufMetadata, Tokenizer
-from engine.types import ChatMessage
+from engine.types import ChatMessage, Tool, ToolCall
 
 _ROLES = frozenset({"system", "user", "assistant", "tool"})
+# How a prompt ends that opens the reasoning, or closes it at once; and what templates put before an answer.
+_THOUGHT = re.compile(r"<think>\s*(?:</think>\s*)?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPrompt:
+    """A chat as token ids, ready for the assistant's next message.
+
+    opening: the ids at its end that belong to the message already: the tags that open, or skip, reasoning.
+    reasoning: whether they leave it open.
+    """
+
+    ids: tuple[int, ...]
+    opening: tuple[int, ...] = ()
+    reasoning: bool = False
 
 
 class ChatTemplate:
-    """A model's chat template. Rendering is safe from any thread."""
+    """A model's chat template. Rendering is safe from any thread.
+
+    Attributes:
+        source: the template's text.
+    """
 
     def __init__(
         self, source: str, tokenizer: Tokenizer, *, now: Callable[[], datetime] = datetime.now
     ) -> None:
         """now: the clock that templates read through strftime_now."""
-        self._source = source
+        self.source = source
         self._tokenizer = tokenizer
         self._now = now
         # Longest first, so that a break falls inside the longest spelling that stands at a place.
@@ -53,28 +77,64 @@ class ChatTemplate:
     def render(
         self,
         messages: Sequence[ChatMessage],
-        tools: Sequence[Mapping[str, object]] | None = None,
+        tools: Sequence[Tool] = (),
         *,
         add_generation_prompt: bool = True,
+        thinking: bool | None = None,
     ) -> str:
-        """The prompt's text, for people; `build_chat` gives the ids.
+        """The prompt's text, for people; `encode` gives the ids.
 
-        tools: functions in JSON schema form, as the template expects them.
+        thinking: the template's switch for reasoning; None leaves it unset.
         Raises RequestError when the template refuses, fails or goes over its limits.
         """
-        return self._render(messages, tools, add_generation_prompt, mark="")
+        values = self._values(tools, add_generation_prompt, thinking, mark="")
+        return self._render(self._messages(messages, mark=""), values)
 
     def encode(
         self,
         messages: Sequence[ChatMessage],
-        tools: Sequence[Mapping[str, object]] | None = None,
+        tools: Sequence[Tool] = (),
         *,
         add_generation_prompt: bool = True,
-    ) -> list[int]:
-        """As `render`, as token ids: control tokens come from the template alone."""
+        thinking: bool | None = None,
+        written: Mapping[int, Sequence[int]] | None = None,
+    ) -> ChatPrompt:
+        """As `render`, as token ids: control tokens come from the template alone.
+
+        written: for some assistant messages, by their place, the ids that the model wrote, with the opening
+            and without the end token. They are left out where the template has no one place for them.
+        """
         # U+FDD0 and U+FDD1 are noncharacters: no template and no tokenizer gives them a meaning.
-        mark = f"\ufdd0{secrets.token_hex(8)}\ufdd1"
-        text = self._render(messages, tools, add_generation_prompt, mark)
+        secret = secrets.token_hex(8)
+        mark = f"\ufdd0{secret}\ufdd1"
+        values = self._values(tools, add_generation_prompt, thinking, mark)
+        rendered = self._messages(messages, mark)
+        if written:
+            places = {number: f"\ufdd0{secret}:{number}\ufdd1" for number in sorted(written)}
+            text = self._render_written(rendered, values, places)
+            if text is not None:
+                pieces = re.split(f"\ufdd0{secret}:([0-9]+)\ufdd1", text)
+                ids = self._encode(pieces[0], mark)
+                for number, following in zip(pieces[1::2], pieces[2::2], strict=True):
+                    ids += [*written[int(number)], *self._encode(following, mark)]
+                return self._prompt(ids, text)
+        text = self._render(rendered, values)
+        return self._prompt(self._encode(text, mark), text)
+
+    def _prompt(self, ids: list[int], text: str) -> ChatPrompt:
+        tokenizer = self._tokenizer
+        if tokenizer.add_bos and tokenizer.bos is not None and ids[:1] != [tokenizer.bos]:
+            ids.insert(0, tokenizer.bos)
+        thought = _THOUGHT.search(text)
+        if thought is None:
+            return ChatPrompt(tuple(ids))
+        reasoning = "</think>" not in thought.group()
+        opening = tokenizer.encode(thought.group(), special=True)
+        # Without tokens of their own, the tags may have grown together with what stands before.
+        known = ids[-len(opening) :] == opening
+        return ChatPrompt(tuple(ids), tuple(opening) if known else (), reasoning)
+
+    def _encode(self, text: str, mark: str) -> list[int]:
         tokenizer = self._tokenizer
         ids: list[int] = []
         plain = ""
@@ -87,36 +147,54 @@ class ChatTemplate:
             plain = ""
             if piece is not None:
                 ids.append(piece)
-        if tokenizer.add_bos and tokenizer.bos is not None and ids[:1] != [tokenizer.bos]:
-            ids.insert(0, tokenizer.bos)
         return ids
 
-    def _render(
-        self,
-        messages: Sequence[ChatMessage],
-        tools: Sequence[Mapping[str, object]] | None,
-        add_generation_prompt: bool,
-        mark: str,
-    ) -> str:
+    def _render_written(
+        self, messages: Sequence[object], values: Mapping[str, object], places: Mapping[int, str]
+    ) -> str | None:
+        """The text with a placeholder for each written message; None when the template cannot have them."""
+        stand_ins = [
+            {"role": "assistant", "content": places[number]} if number in places else message
+            for number, message in enumerate(messages)
+        ]
+        try:
+            text = self._render(stand_ins, values)
+        except RequestError:
+            return None
+        for place in places.values():
+            if text.count(place) != 1:
+                return None
+            # The message brings its own reasoning; templates put an empty one before an answer without.
+            before, after = text.split(place)
+            text = _THOUGHT.sub("", before) + place + after
+        return text
+
+    def _values(
+        self, tools: Sequence[Tool], add_generation_prompt: bool, thinking: bool | None, mark: str
+    ) -> dict[str, object]:
+        bos = self._tokenizer.bos
+        eos = self._tokenizer.eos
+        values: dict[str, object] = {
+            "tools": self._break_all([_function(tool) for tool in tools], mark) if tools else None,
+            "add_generation_prompt": add_generation_prompt,
+            "bos_token": "" if bos is None else self._tokenizer.token_text(bos),
+            "eos_token": "" if eos is None else self._tokenizer.token_text(eos),
+        }
+        return values if thinking is None else {**values, "enable_thinking": thinking}
+
+    def _messages(self, messages: Sequence[ChatMessage], mark: str) -> list[object]:
+        names = {call.id: call.name for message in messages for call in message.tool_calls}
         for message in messages:
             if message.role not in _ROLES:
                 raise RequestError(
                     f"A chat message has the role {message.role!r}.",
                     action=f"Use one of {', '.join(sorted(_ROLES))}.",
                 )
-        bos = self._tokenizer.bos
-        eos = self._tokenizer.eos
-        values: dict[str, object] = {
-            "messages": [
-                {"role": message.role, "content": self._break(message.content, mark)} for message in messages
-            ],
-            "tools": self._break_all(list(tools), mark) if tools else None,
-            "add_generation_prompt": add_generation_prompt,
-            "bos_token": "" if bos is None else self._tokenizer.token_text(bos),
-            "eos_token": "" if eos is None else self._tokenizer.token_text(eos),
-        }
+        return [self._break_all(_fields(message, names), mark) for message in messages]
+
+    def _render(self, messages: Sequence[object], values: Mapping[str, object]) -> str:
         try:
-            return Sandbox(self._now).render(self._source, values)
+            return Sandbox(self._now).render(self.source, {**values, "messages": messages})
         except TemplateError as error:
             raise _template_error(f"{error.message or type(error).__name__}") from error
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, SyntaxError) as error:
@@ -144,15 +222,46 @@ class ChatTemplate:
         return value
 
 
-def build_chat(
-    messages: Sequence[ChatMessage],
-    tools: Sequence[Mapping[str, object]] | None = None,
-    *,
-    template: ChatTemplate,
-    add_generation_prompt: bool = True,
-) -> list[int]:
-    """Token ids of a chat, ready for the assistant's next message. Raises RequestError, see ChatTemplate."""
-    return template.encode(messages, tools, add_generation_prompt=add_generation_prompt)
+def _fields(message: ChatMessage, names: Mapping[str, str]) -> dict[str, object]:
+    """A message as templates expect it, with no field that it does not need: some test for them.
+
+    names: of the tools called, by call.
+    """
+    fields: dict[str, object] = {"role": message.role, "content": message.content}
+    if message.reasoning:
+        fields["reasoning_content"] = message.reasoning
+    if message.tool_calls:
+        fields["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": _arguments(call)},
+            }
+            for call in message.tool_calls
+        ]
+    if message.role == "tool" and message.tool_call_id:
+        fields["tool_call_id"] = message.tool_call_id
+        fields["name"] = names.get(message.tool_call_id, "")
+    return fields
+
+
+def _function(tool: Tool) -> dict[str, object]:
+    function: dict[str, object] = {"name": tool.name}
+    if tool.description:
+        function["description"] = tool.description
+    return {"type": "function", "function": {**function, "parameters": tool.parameters or _NO_PARAMETERS}}
+
+
+_NO_PARAMETERS = {"type": "object", "properties": {}}
+
+
+def _arguments(call: ToolCall) -> dict[str, object]:
+    """Arguments as templates expect them: an object, whatever the client sent back."""
+    try:
+        arguments = json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError):
+        arguments = None
+    return arguments if isinstance(arguments, dict) else {"arguments": call.arguments}
 
 
 def _template_error(reason: str) -> RequestError:

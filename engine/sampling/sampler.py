@@ -39,6 +39,8 @@ class Sampler:
         self._params = params
         self._random = np.random.Generator(np.random.PCG64(params.seed))
         self._penalised = _penalises(params)
+        self.is_greedy = params.temperature == 0
+        """Whether the likeliest token is always drawn."""
 
     def sample(self, logits: Logits, history: Sequence[int] = (), *, want_logprob: bool = True) -> Sample:
         """Draw one token.
@@ -66,6 +68,17 @@ def logprob(logits: Logits, token: int) -> float:
     top = float(logits.max())
     total = float(np.exp(logits - np.float32(top)).sum(dtype=np.float64))
     return float(logits[token]) - top - math.log(total)
+
+
+def top_logprobs(logits: Logits, count: int) -> list[tuple[int, float]]:
+    """The `count` likeliest ids with their natural-log probabilities under softmax(logits), in order."""
+    count = min(count, len(logits))
+    if count == 0:
+        return []
+    top = float(logits.max())
+    total = math.log(float(np.exp(logits - np.float32(top)).sum(dtype=np.float64)))
+    ids = _largest(logits, count) if count < len(logits) else np.argsort(-logits, kind="stable")
+    return [(int(token), float(logits[token]) - top - total) for token in ids]
 
 
 def distribution(

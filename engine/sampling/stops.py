@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from engine.errors import RequestError
+
+MAX_STRINGS = 128
+MAX_LENGTH = 1_000  # characters of one
+
 
 class StopMatcher:
     """Watches one generation's text for stop strings, wherever token borders fall.
@@ -14,7 +19,13 @@ class StopMatcher:
     """
 
     def __init__(self, strings: Iterable[str] = (), ids: Iterable[int] = ()) -> None:
+        """Raises RequestError for more, or longer, stop strings than can be watched for at each token."""
         self._strings = tuple(dict.fromkeys(string for string in strings if string))
+        if len(self._strings) > MAX_STRINGS or max(map(len, self._strings), default=0) > MAX_LENGTH:
+            raise RequestError(
+                f"A request may have {MAX_STRINGS} stop strings of at most {MAX_LENGTH} characters each.",
+                action="Send fewer or shorter ones.",
+            )
         self._ids = frozenset(ids)
         self._reach = max(map(len, self._strings), default=0)
         self._held = ""

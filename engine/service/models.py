@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import cast
 
 from engine.catalogue.lookup import all_entries, resolve
 from engine.catalogue.status import ModelState, status_of
@@ -21,8 +20,7 @@ def model_opener(context_tokens: int | None) -> Callable[[str, int], Awaitable[H
 
     async def open_model(name: str, threads: int) -> HostedEngine:
         path = await asyncio.to_thread(resolve, name)
-        engine = open_in_process(path, threads=threads or None, context_tokens=context_tokens)
-        return cast(HostedEngine, engine)
+        return open_in_process(path, threads=threads or None, context_tokens=context_tokens)
 
     return open_model
 

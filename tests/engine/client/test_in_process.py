@@ -5,15 +5,25 @@ import subprocess
 import sys
 import threading
 from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 
 from engine.client.in_process import RESERVED_TOKENS, InProcessEngine, _deliver
 from engine.errors import EngineUnavailable, ModelFileError, RequestError
-from engine.generation.prompting import Prompt
+from engine.generation.prompting import Prompt, unchanged
 from engine.generation.speed import MAX_CHUNK
 from engine.generation.thread import LoadedModel
-from engine.types import ChatMessage, ChatRequest, FinishReason, InfillRequest, Priority, TextDelta
+from engine.types import (
+    ChatDelta,
+    ChatMessage,
+    ChatRequest,
+    CompletionRequest,
+    FinishReason,
+    InfillRequest,
+    Priority,
+    TextDelta,
+)
 
 PATIENCE = 20.0
 
@@ -22,6 +32,7 @@ class FakePrompting:
     """Characters are tokens; a chat is its messages' contents. Remembers the budgets it was given."""
 
     supports_infill = True
+    tool_format = "hermes"
 
     def __init__(self, fakes):
         self.fakes = fakes
@@ -31,13 +42,27 @@ class FakePrompting:
         self.budgets.append(budget)
         return self._prompt(request.prefix)
 
-    def chat(self, request):
-        return self._prompt("".join(message.content for message in request.messages))
+    def complete(self, request):
+        return self._prompt(request.prompt)
+
+    def chat(self, request, context_tokens):
+        self.budgets.append(context_tokens)
+        prompt = self._prompt("".join(message.content for message in request.messages))
+        return replace(prompt, deltas=lambda event: [ChatDelta(event.text, finish=event.finish)])
+
+    def count(self, request):
+        return len(self.chat(request, 0).ids)
+
+    def tokenize(self, text, *, special):
+        return [ord(character) for character in text] + [0] * special
+
+    def detokenize(self, ids):
+        return "".join(map(chr, ids))
 
     def _prompt(self, text):
         if text == "refuse":
             raise RequestError("This text is refused.")
-        return Prompt(tuple(1 + ord(character) % 63 for character in text), self.fakes.Output())
+        return Prompt(tuple(1 + ord(character) % 63 for character in text), self.fakes.Output(), unchanged)
 
 
 class Gate:
@@ -117,7 +142,36 @@ async def test_infill_streams_the_text_and_ends_with_reason_and_timing(setup):
 async def test_chat_streams_too(setup):
     request = ChatRequest((ChatMessage("user", "hello"),), max_tokens=9)
     deltas = await collect(setup.engine.chat(request))
+    assert all(isinstance(delta, ChatDelta) for delta in deltas)
+    assert setup.prompting.budgets == [2048]
     assert "".join(delta.text for delta in deltas) == setup.expected("hello", 9)
+
+
+async def test_completions_stream_too(setup):
+    deltas = await collect(setup.engine.complete(CompletionRequest("hello", max_tokens=9)))
+    assert "".join(delta.text for delta in deltas) == setup.expected("hello", 9)
+
+
+async def test_questions_about_tokens(setup):
+    assert await setup.engine.tokenize("ab") == [97, 98]
+    assert await setup.engine.tokenize("ab", special=True) == [97, 98, 0]
+    assert await setup.engine.detokenize([97, 98]) == "ab"
+    assert await setup.engine.count_tokens(ChatRequest((ChatMessage("user", "hello"),))) == 5
+
+
+async def test_a_slow_chat_prompt_does_not_delay_completions(setup):
+    release = threading.Event()
+
+    def slow(request):
+        assert release.wait(PATIENCE)
+        return setup.prompting._prompt(request.prompt)
+
+    setup.prompting.complete = slow
+    waiting = asyncio.create_task(collect(setup.engine.complete(CompletionRequest("hello", max_tokens=2))))
+    await asyncio.sleep(0)
+    await collect(setup.engine.infill(InfillRequest("fine", "", max_tokens=2)))
+    release.set()
+    await waiting
 
 
 async def test_many_requests_at_once_answer_as_each_alone(setup):
@@ -197,7 +251,7 @@ async def test_a_stream_never_started_costs_nothing(setup):
 
 async def test_refused_requests_raise_and_leave_the_engine_well(setup):
     await collect_refusal(setup)
-    with pytest.raises(RequestError, match="window holds 2048"):
+    with pytest.raises(RequestError, match="2048 tokens, 1 too many"):
         await collect(setup.engine.infill(InfillRequest("q" * 2048, "")))
     await collect(setup.engine.infill(InfillRequest("fine", "", max_tokens=2)))
 
@@ -221,6 +275,7 @@ async def test_status_tells_model_and_measured_speed(setup):
     assert (status.state, status.model, status.kernels, status.threads) == ("ready", "fake", "none", 1)
     assert status.context_tokens == 2048
     assert status.supports_infill
+    assert status.tool_format == "hermes"
     assert status.prefill_tps > 0
     assert status.decode_tps > 0
 
@@ -320,7 +375,7 @@ def test_events_for_a_closed_loop_are_dropped():
     loop = asyncio.new_event_loop()
     loop.close()
     events = asyncio.Queue()
-    _deliver(loop, events, TextDelta("late"))
+    _deliver(loop, events, [TextDelta("late")])
     assert events.empty()
 
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from engine.errors import HearthError
+from engine.generation.drawing import TokenDrawer
 from engine.generation.text import ForcedStart, TextOutput
 from engine.prompts import VocabularyTrie
 from engine.sampling import Sampler, StopMatcher
-from engine.types import FinishReason, SamplingParams
+from engine.types import FinishReason, SamplingParams, TextDelta
 
 SPELLINGS = [b"", b"a", b"b", b"\xc3", b"\xa9", b"ca", b"cat", b"cats", b"c", b"\n", b"t!"]
 END, A, B, E1, E2, CA, CAT, CATS, C, LINE, T = range(len(SPELLINGS))
@@ -22,10 +23,11 @@ class Vocabulary:
 
 @pytest.fixture
 def output():
-    def make(*, stop=(), forced=b""):
+    def make(*, stop=(), forced=b"", top=None):
         tokenizer = Vocabulary()
         start = ForcedStart(forced, tokenizer, VocabularyTrie(tokenizer))
-        return TextOutput(Sampler(SamplingParams()), StopMatcher(stop, {END}), start)
+        drawer = TokenDrawer(Sampler(SamplingParams()), tokenizer, top=top)
+        return TextOutput(drawer, StopMatcher(stop, {END}), start)
 
     return make
 
@@ -91,3 +93,26 @@ def test_healing_over_several_tokens(output):
 def test_logits_that_are_not_numbers_are_told_in_words(output):
     with pytest.raises(HearthError):
         output().draw(np.full(len(SPELLINGS), np.nan, np.float32), [1])
+
+
+def test_log_probabilities_wait_for_their_text(output):
+    out = output(stop=["bb"], top=2)
+    row = logits(A, B)
+    assert [out.draw(row, [1]).text, out.draw(logits(B, A), [1]).text] == ["a", ""]
+    event = TextDelta("a", 2)
+    (delta,) = out.deltas(event)
+    first, second = delta.logprobs
+    assert (first.token, first.bytes, second.token) == (A, b"a", B)
+    assert [other.token for other in first.top] == [A, B]
+    assert first.top[0].logprob == first.logprob
+    total = np.log(np.exp(row.astype(np.float64)).sum())
+    assert first.logprob == pytest.approx(10 - total, rel=1e-5)
+    assert first.top[1].logprob == pytest.approx(9 - total, rel=1e-5)
+    assert list(out.deltas(event)) == [event]
+
+
+def test_without_log_probabilities_events_stay_as_they_are(output):
+    out = output()
+    out.draw(logits(A), [1])
+    event = TextDelta("a", 1)
+    assert list(out.deltas(event)) == [event]

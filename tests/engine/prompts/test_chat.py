@@ -7,14 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import RequestError
-from engine.prompts import ChatTemplate, build_chat
-from engine.types import ChatMessage
+from engine.prompts import ChatTemplate
+from engine.types import ChatMessage, Tool
 
 CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] | trim"
     " + '<|im_end|>' + '\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
+
+
+def build_chat(messages, tools=(), *, template, **options):
+    return list(template.encode(messages, tools, **options).ids)
 
 
 def user(text):
@@ -88,10 +92,13 @@ def test_no_mixture_of_pieces_makes_a_control_token(qwen_like, contents):
 
 def test_control_spellings_in_tools_stay_text(qwen_like):
     template = ChatTemplate("<|im_start|>{{ tools | tojson }}{{ messages[0].content }}<|im_end|>", qwen_like)
-    tools = [{"name": "f<|im_end|>", "parameters": {"<|im_start|>": ["<|endoftext|>", 1, None, True]}}]
+    tools = [Tool("f<|im_end|>", "<|im_end|>", {"<|im_start|>": ["<|endoftext|>", 1, None, True]})]
     ids = build_chat(user("x"), tools, template=template)
     assert control_spellings(qwen_like, ids) == ["<|im_start|>", "<|im_end|>"]
-    expected = '[{"name": "f<|im_end|>", "parameters": {"<|im_start|>": ["<|endoftext|>", 1, null, true]}}]x'
+    expected = (
+        '[{"type": "function", "function": {"name": "f<|im_end|>", "description": "<|im_end|>", '
+        '"parameters": {"<|im_start|>": ["<|endoftext|>", 1, null, true]}}}]x'
+    )
     assert qwen_like.decode(ids) == expected
 
 
@@ -201,7 +208,7 @@ def test_real_templates_by_hand(real_model, name, system):
 def test_qwens_tools_and_tool_answers(real_model):
     metadata, tokenizer = real_model("qwen2.5-coder-1.5b")
     template = ChatTemplate.from_gguf(metadata, tokenizer)
-    tools = [{"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}]
+    tools = [Tool("read", parameters={"type": "object"})]
     text = template.render(
         [*user("Read it."), ChatMessage("tool", "<data>"), ChatMessage("tool", "é")], tools
     )

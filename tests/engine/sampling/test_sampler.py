@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import HearthError, RequestError
-from engine.sampling import Sampler, distribution, logprob
+from engine.sampling import Sampler, distribution, logprob, top_logprobs
 from engine.types import SamplingParams
 
 # Quarters make ties frequent and float32 arithmetic on them exact.
@@ -176,3 +176,12 @@ def test_unusable_logits_are_an_error_in_words(temperature, bad):
 def test_parameters_out_of_range_are_refused_by_name(name, value):
     with pytest.raises(RequestError, match=name):
         Sampler(SamplingParams(**{name: value}))
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 50, 60])
+def test_top_logprobs_are_the_likeliest_in_order(count):
+    logits = np.random.default_rng(3).integers(0, 9, 50).astype(np.float32)  # with ties
+    found = top_logprobs(logits, count)
+    order = np.argsort(-logits, kind="stable")[:count].tolist()
+    assert [token for token, _ in found] == order
+    assert [value for _, value in found] == pytest.approx([logprob(logits, token) for token in order])

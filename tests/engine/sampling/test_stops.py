@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.errors import RequestError
 from engine.sampling import StopMatcher
 
 letters = st.sampled_from("ab\n")
@@ -73,3 +74,9 @@ def test_without_stop_strings_nothing_is_held(stops):
 def test_stop_ids():
     matcher = StopMatcher(ids=[3, 5])
     assert [token for token in range(8) if matcher.is_stop(token)] == [3, 5]
+
+
+@pytest.mark.parametrize("strings", [[f"s{n}" for n in range(10_000)], ["x" * 5_000]])
+def test_more_than_can_be_watched_for_is_refused(strings):
+    with pytest.raises(RequestError, match="stop strings"):
+        StopMatcher(strings)
