@@ -228,8 +228,11 @@ class TextDelta:
 
     logprob: summed natural-log probability of the tokens in this piece under the target (before temperature).
     tokens: how many tokens this piece accounts for (0 is possible while a character is incomplete).
-    finish, timing: set on the last piece of a stream, None before.
+    finish: set on the last piece of a stream, None before.
+    timing: set on the first piece, so that queue and prefill are known also of a stream that is closed early,
+        and on the last; None between.
     logprobs: the piece's tokens one by one, where the request asked for them.
+    stop: on the last piece, the request's stop string that ended the stream; "" when none did.
     """
 
     text: str
@@ -238,6 +241,7 @@ class TextDelta:
     finish: FinishReason | None = None
     timing: Timing | None = None
     logprobs: tuple[TokenLogprob, ...] = ()
+    stop: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +258,7 @@ class ToolCallDelta:
 class ChatDelta:
     """A piece of an assistant message: content, reasoning, pieces of tool calls, or just its end.
 
-    tokens, logprobs, finish, timing: as in TextDelta; logprobs cover content alone.
+    tokens, logprobs, finish, timing, stop: as in TextDelta; logprobs cover content alone.
     """
 
     text: str = ""
@@ -264,6 +268,7 @@ class ChatDelta:
     logprobs: tuple[TokenLogprob, ...] = ()
     finish: FinishReason | None = None
     timing: Timing | None = None
+    stop: str = ""
 
 
 @dataclass(frozen=True, slots=True)
