@@ -191,11 +191,11 @@ class TextPrompting:
         try:
             grammar = message_grammar(request.constraint, rules, thinking=thinking, blanks=blanks)
             return None if grammar is None else self._grammars.compile(grammar, what)
-        except RequestError as error:
+        except RequestError:
             if must:
                 raise
             # Calls that the model makes by its own choice are then only checked by whoever runs them.
-            log.info("Tool calls are not constrained: %s", error)
+            log.info("The tools of a request cannot be enforced, so its calls are not constrained")
             return None
 
     def _thinking(self, request: ChatRequest, left: int) -> ThinkingBudget:
