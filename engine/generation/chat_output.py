@@ -128,11 +128,20 @@ class ChatOutput:
     def deltas(self, event: TextDelta) -> list[ChatDelta]:
         """What an event of the sequence brings; to be asked once for each, in order."""
         deltas, self._deltas = self._deltas, []
+        if event.timing is not None and deltas:
+            deltas[0] = replace(deltas[0], timing=event.timing)
         if event.finish is not None:
             last = deltas.pop() if deltas else ChatDelta()
             tokens, self._unsent_tokens = self._unsent_tokens, 0
-            last = replace(last, tokens=last.tokens + tokens, finish=event.finish, timing=event.timing)
-            deltas.append(last)
+            deltas.append(
+                replace(
+                    last,
+                    tokens=last.tokens + tokens,
+                    finish=event.finish,
+                    timing=event.timing,
+                    stop=self._stops.stopped_by,
+                )
+            )
         return deltas
 
     def _next(self, logits: NDArray[np.float32], history: list[int]) -> tuple[int, float]:

@@ -62,8 +62,3 @@ class Prompting(Protocol):
     def detokenize(self, ids: Sequence[int]) -> str:
         """The text of token ids. Raises RequestError for ids outside the vocabulary."""
         ...
-
-
-def unchanged(event: TextDelta) -> Sequence[TextDelta]:
-    """`Prompt.deltas` of outputs whose events are what readers want."""
-    return (event,)

@@ -22,7 +22,7 @@ from engine.constraints import (
 from engine.errors import RequestError
 from engine.generation.chat_output import ChatOutput, TaggedTokens
 from engine.generation.drawing import TokenDrawer
-from engine.generation.prompting import Prompt, unchanged
+from engine.generation.prompting import Prompt
 from engine.generation.sequence import Drawn
 from engine.generation.thinking import ThinkingBudget
 from engine.prompts import (
@@ -106,7 +106,7 @@ class TextPrompting:
             StopMatcher(request.stop, prompt.stop_ids),
             ForcedStart(prompt.forced_bytes, self._tokenizer, self._trie),
         )
-        return Prompt(tuple(prompt.ids), output, unchanged)
+        return Prompt(tuple(prompt.ids), output, output.deltas)
 
     def complete(self, request: CompletionRequest) -> Prompt[TextDelta]:
         """The prompt as it is. Raises RequestError for what cannot be served."""
@@ -191,11 +191,11 @@ class TextPrompting:
         try:
             grammar = message_grammar(request.constraint, rules, thinking=thinking, blanks=blanks)
             return None if grammar is None else self._grammars.compile(grammar, what)
-        except RequestError as error:
+        except RequestError:
             if must:
                 raise
             # Calls that the model makes by its own choice are then only checked by whoever runs them.
-            log.info("Tool calls are not constrained: %s", error)
+            log.info("The tools of a request cannot be enforced, so its calls are not constrained")
             return None
 
     def _thinking(self, request: ChatRequest, left: int) -> ThinkingBudget:
@@ -295,8 +295,9 @@ class TextOutput:
         return text + self._stops.finish()
 
     def deltas(self, event: TextDelta) -> Sequence[TextDelta]:
-        """The event with the log probabilities of its tokens, if the request wants them."""
-        if not self._unsent_logprobs:
+        """The event with its log probabilities, if the request wants them, and what stopped it."""
+        stop = self._stops.stopped_by if event.finish is FinishReason.STOP else ""
+        if not self._unsent_logprobs and not stop:
             return (event,)
         logprobs, self._unsent_logprobs = tuple(self._unsent_logprobs), []
-        return (replace(event, logprobs=logprobs),)
+        return (replace(event, logprobs=logprobs, stop=stop),)

@@ -6,7 +6,7 @@ ids, probabilities = distribution(logits, params, history)
 value = logprob(logits, token); [(token, value), ...] = top_logprobs(logits, count)
 
 matcher = StopMatcher(strings, ids)
-text, stopped = matcher.feed(piece); rest = matcher.finish(); matcher.is_stop(token)
+text, stopped = matcher.feed(piece); rest = matcher.finish(); matcher.is_stop(token); matcher.stopped_by
 """
 
 from engine.sampling.sampler import Sample, Sampler, distribution, logprob, top_logprobs

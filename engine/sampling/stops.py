@@ -30,6 +30,8 @@ class StopMatcher:
         self._reach = max(map(len, self._strings), default=0)
         self._held = ""
         self._stopped = False
+        self.stopped_by = ""
+        """The stop string that was complete, once one is."""
 
     def is_stop(self, token: int) -> bool:
         """Whether this token ends the generation."""
@@ -40,8 +42,9 @@ class StopMatcher:
         if self._stopped:
             return "", True
         text = self._held + piece
-        cut = self._first_match(text)
-        if cut is not None:
+        found = self._first_match(text)
+        if found is not None:
+            cut, self.stopped_by = found
             self._held = ""
             self._stopped = True
             return text[:cut], True
@@ -54,11 +57,14 @@ class StopMatcher:
         rest, self._held = self._held, ""
         return rest
 
-    def _first_match(self, text: str) -> int | None:
+    def _first_match(self, text: str) -> tuple[int, str] | None:
+        """Where the first string to be complete begins, and that string."""
         found = [
-            (place + len(string), place) for string in self._strings if (place := text.find(string)) >= 0
+            (place + len(string), place, string)
+            for string in self._strings
+            if (place := text.find(string)) >= 0
         ]
-        return min(found)[1] if found else None
+        return min(found)[1:] if found else None
 
     def _possible_start(self, text: str) -> int:
         """Length of the longest end of text that is a proper beginning of a stop string."""

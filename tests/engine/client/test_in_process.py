@@ -11,7 +11,7 @@ import pytest
 
 from engine.client.in_process import RESERVED_TOKENS, InProcessEngine, _deliver
 from engine.errors import EngineUnavailable, ModelFileError, RequestError
-from engine.generation.prompting import Prompt, unchanged
+from engine.generation.prompting import Prompt
 from engine.generation.speed import MAX_CHUNK
 from engine.generation.thread import LoadedModel
 from engine.types import (
@@ -62,7 +62,9 @@ class FakePrompting:
     def _prompt(self, text):
         if text == "refuse":
             raise RequestError("This text is refused.")
-        return Prompt(tuple(1 + ord(character) % 63 for character in text), self.fakes.Output(), unchanged)
+        return Prompt(
+            tuple(1 + ord(character) % 63 for character in text), self.fakes.Output(), lambda event: [event]
+        )
 
 
 class Gate:

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from engine.errors import RequestError
@@ -11,6 +12,8 @@ from engine.types import (
     Constraint,
     ConstraintKind,
     FinishReason,
+    TextDelta,
+    Timing,
     Tool,
     ToolCall,
     ToolChoice,
@@ -151,7 +154,9 @@ def test_constrained_output_may_look_like_a_call(chat):
 
 
 def test_stop_strings_count_in_content_only(chat, prompting_for, templates):
-    assert chat("one two three", stop=("two",)).content == "one "
+    run = chat("one two three", stop=("three", "two"))
+    assert (run.content, run.deltas[-1].stop, run.finish) == ("one ", "two", FinishReason.STOP)
+    assert all(delta.stop == "" for delta in run.deltas[:-1])
     run = chat(CALL, tools=(READ,), stop=("a.py", "name", "\n"))
     assert run.finish is FinishReason.TOOL_CALLS
     thinking = prompting_for(templates.thinking)
@@ -170,6 +175,18 @@ def test_reasoning_is_apart(chat, prompting_for, templates):
         run = chat(text, prompting=prompting_for(template))
         assert (run.reasoning, run.content) == ("hm", "Hi")
         assert sum(delta.tokens for delta in run.deltas) == len(run.generated)
+
+
+def test_timing_is_passed_on(prompting_for):
+    prompt = prompting_for().chat(ChatRequest(USER), 4096)
+    timing = Timing(1, 0, 0.0, 0.0, 0.0, 1)
+    row = np.zeros(prompting_for()._tokenizer.vocab_size, np.float32)
+    row[prompting_for()._tokenizer.encode("a")[0]] = 1
+    prompt.output.draw(row, [])
+    (first,) = prompt.deltas(TextDelta("a", timing=timing))
+    assert (first.text, first.timing, first.finish) == ("a", timing, None)
+    (last,) = prompt.deltas(TextDelta("", finish=FinishReason.CANCELLED, timing=timing))
+    assert (last.finish, last.timing) == (FinishReason.CANCELLED, timing)
 
 
 LONG = "hm " * 200

@@ -68,6 +68,18 @@ def test_a_stop_string_over_token_borders_stops_and_is_not_shown(output):
     assert drawn[-1].finish is FinishReason.STOP
 
 
+def test_the_last_delta_tells_the_stop_string(output):
+    out = output(stop=["\n", "ab"])
+    draw(out, A, B)
+    (delta,) = out.deltas(TextDelta("", finish=FinishReason.STOP))
+    assert delta.stop == "ab"
+    out = output(stop=["ab"])
+    draw(out, A, END)
+    assert list(out.deltas(TextDelta("a", finish=FinishReason.STOP))) == [
+        TextDelta("a", finish=FinishReason.STOP)
+    ]
+
+
 def test_flush_gives_what_length_cut_short(output):
     out = output(stop=["bb"])
     draw(out, B)
