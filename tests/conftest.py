@@ -5,12 +5,15 @@ import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+
+from engine.client import in_process
 
 ROOT = Path(__file__).parents[1]
 
@@ -26,6 +29,14 @@ def _load(path: Path) -> ModuleType:
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_kept_on_disk() -> Iterator[None]:
+    """Engines in the tests' own process write no KV pages among those of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(in_process, "open_disk_tier", partial(in_process.open_disk_tier, limit=0))
+        yield
 
 
 @pytest.fixture(scope="session")
