@@ -14,6 +14,7 @@ from engine.backends.choose import load_backend
 from engine.backends.native import open_gguf
 from engine.errors import HearthError, PromptTooLong
 from engine.generation.disk_tier import open_disk_tier
+from engine.generation.metrics import EngineMetrics
 from engine.generation.prompting import Delta, Prompt
 from engine.generation.sequence import Event
 from engine.generation.sequence import Sequence as Request
@@ -134,6 +135,10 @@ class InProcessEngine:
             prefill_tps=thread.speed.prefill_tps,
             decode_tps=thread.speed.decode_tps,
         )
+
+    def metrics(self) -> EngineMetrics:
+        """Counts and sizes of scheduler and KV cache, as of now."""
+        return self._thread.metrics()
 
     async def wait_loaded(self) -> None:
         """Return once the model runs. Raises EngineUnavailable, with the reason, when it does not."""

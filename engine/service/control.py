@@ -92,6 +92,7 @@ class Control:
             engine = await self._host.status()
         except HearthError as error:
             engine = EngineStatus("failed", message=str(error))
+        metrics = self._host.metrics()
         return {
             **asdict(self._facts),
             "uptime_s": time.time() - self._facts.started,
@@ -99,6 +100,7 @@ class Control:
             "current_model": self._host.model,
             "engine": asdict(engine),
             "requests": asdict(self._host.counts),
+            "cache": asdict(metrics) if metrics is not None else None,
         }
 
 

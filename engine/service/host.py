@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from engine.errors import EngineUnavailable, HearthError, RequestError
+from engine.generation.metrics import EngineMetrics
 from engine.service.served import Embeddings, ServedModel
 from engine.types import ChatDelta, ChatRequest, CompletionRequest, EngineStatus, InfillRequest, TextDelta
 
@@ -35,6 +36,7 @@ class HostedEngine(Protocol):
     async def detokenize(self, ids: Sequence[int]) -> str: ...
     async def count_tokens(self, request: ChatRequest) -> int: ...
     async def status(self) -> EngineStatus: ...
+    def metrics(self) -> EngineMetrics: ...
     async def wait_loaded(self) -> None: ...
     async def close(self) -> None: ...
 
@@ -110,6 +112,7 @@ class ModelHost:
         self._running = 0
         self._switching: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
+        self._ending: set[asyncio.Task[None]] = set()
         self._closed = False
         self._requests = 0
         self._loads = 0
@@ -192,6 +195,10 @@ class ModelHost:
             return EngineStatus("failed", self._failure.model, message=str(self._failure.error))
         return EngineStatus("unloaded", self.model, message="The next request loads the model.")
 
+    def metrics(self) -> EngineMetrics | None:
+        """Counts and sizes of the engine in memory; None while there is none."""
+        return self._loaded.engine.metrics() if self._loaded is not None else None
+
     def refuse(self) -> None:
         """Take no request any more, nor those that still wait for their model; what runs goes on."""
         self._closed = True
@@ -208,6 +215,8 @@ class ModelHost:
             self._switching.cancel()
             await asyncio.wait({self._switching})
         await self._free()
+        if self._ending:
+            await asyncio.wait(self._ending)
 
     @asynccontextmanager
     async def _use(self, model: str, *, counted: bool = True) -> AsyncIterator[_Loaded]:
@@ -290,7 +299,7 @@ class ModelHost:
             await engine.wait_loaded()
         except asyncio.CancelledError:
             if engine is not None:
-                await engine.close()
+                await self._end(engine)
             raise
         except HearthError as error:
             await self._refuse(model, engine, error)
@@ -313,7 +322,7 @@ class ModelHost:
     async def _refuse(self, model: str, engine: HostedEngine | None, error: HearthError) -> None:
         log.warning("a model could not be loaded (%s)", error.code)
         if engine is not None:
-            await engine.close()
+            await self._end(engine)
         self._failure = _Failure(model, error, self._clock())
         for turn in [turn for turn in self._turns if turn.model == model]:
             self._turns.remove(turn)
@@ -323,7 +332,14 @@ class ModelHost:
     async def _free(self) -> None:
         loaded, self._loaded = self._loaded, None
         if loaded is not None:
-            await loaded.engine.close()
+            await self._end(loaded.engine)
+
+    async def _end(self, engine: HostedEngine) -> None:
+        """Free an engine, wholly even where the caller is cancelled meanwhile; `close` waits for it."""
+        ending = asyncio.create_task(engine.close())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+        await asyncio.shield(ending)
 
     def _arm(self) -> None:
         if self._idle_seconds > 0:

@@ -52,6 +52,8 @@ def _lines(state: dict[str, Any]) -> list[str]:
     if state["memory_bytes"] is not None:
         lines.append(f"memory    {decimal(state['memory_bytes'])}")
     lines.append(f"requests  {served} done, {requests['running']} running, {requests['waiting']} waiting")
+    if (cache := state["cache"]) is not None:
+        lines += _cache_lines(cache)
     idle = state["idle_minutes"]
     lines.append(f"idle      {f'the model is let go after {idle:g} min' if idle else 'the model is kept'}")
     lines.append(f"socket    {state['socket']}")
@@ -59,6 +61,20 @@ def _lines(state: dict[str, Any]) -> list[str]:
         lines.append(f"tcp       http://127.0.0.1:{state['tcp_port']}")
     lines.append(f"log       {state['log']}")
     return lines
+
+
+def _cache_lines(cache: dict[str, Any]) -> list[str]:
+    from rich.filesize import decimal
+
+    disk = cache["disk"]
+    used = cache["kv_tokens"] - cache["kv_free_tokens"]
+    found = cache["memory_tokens"] + cache["disk_tokens"]
+    lines = [
+        f"cache     {used} of {cache['kv_tokens']} tokens in memory; {found} prompt tokens were found in it,"
+        f" {cache['prefilled_tokens']} computed",
+        f"disk      {disk['state']}, {decimal(disk['bytes'])}",
+    ]
+    return [*lines, f"          {disk['message']}"] if disk["message"] else lines
 
 
 def _span(seconds: float) -> str:

@@ -77,7 +77,8 @@ class Usage:
         """first_of_prompt: whether the prompt counts, which several choices share."""
         if isinstance(delta, ChatDelta) and delta.reasoning:
             self.reasoning += delta.tokens
-        if delta.timing is not None:
+        # The first piece has a timing too.
+        if delta.finish is not None and delta.timing is not None:
             self._add_timing(delta.timing, first_of_prompt)
 
     def _add_timing(self, timing: Timing, first_of_prompt: bool) -> None:

@@ -72,10 +72,9 @@ class Metrics:
             buckets=_ITL_BUCKETS,
         )
 
-    def count(self, timing: Timing) -> None:
+    def count_prompt(self, timing: Timing) -> None:
         self.prompt_tokens.inc(timing.prompt_tokens)
         self.cached_tokens.inc(timing.cached_tokens)
-        self.generated_tokens.inc(timing.generated_tokens)
         self.queue.observe(timing.queue_s)
 
 
@@ -153,7 +152,7 @@ class Metered:
     async def _measured(self, kind: str, stream: AsyncGenerator[Delta, None]) -> AsyncGenerator[Delta, None]:
         metrics = self._metrics
         last = time.monotonic()
-        begun = ended = False
+        begun = counted = ended = False
         between = metrics.between_tokens.labels(kind)
         with metrics.running.labels(kind).track_inprogress():
             try:
@@ -166,8 +165,10 @@ class Metered:
                         elif delta.tokens > 0:
                             between.observe((now - last) / delta.tokens)
                         last = now
-                        if delta.timing is not None:
-                            metrics.count(delta.timing)
+                        if delta.timing is not None and not counted:
+                            metrics.count_prompt(delta.timing)
+                            counted = True
+                        metrics.generated_tokens.inc(delta.tokens)
                         ended = delta.finish is not None
                         yield delta
             finally:

@@ -11,6 +11,7 @@ import sys
 import engine.service.models
 from engine.catalogue.lookup import resolve
 from engine.errors import EngineUnavailable, RequestError
+from engine.generation.metrics import EngineMetrics
 from engine.service.__main__ import main
 from engine.types import ChatDelta, EngineStatus, FinishReason, TextDelta
 
@@ -43,6 +44,9 @@ class Engine:
 
     async def status(self):
         return EngineStatus("ready", self.model, context_tokens=99)
+
+    def metrics(self):
+        return EngineMetrics(kv_tokens=640, kv_free_tokens=128, memory_tokens=7, prefilled_tokens=9)
 
     async def wait_loaded(self):
         if self.model == "slow":

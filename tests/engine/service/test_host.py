@@ -6,6 +6,7 @@ from contextlib import aclosing
 import pytest
 
 from engine.errors import EngineUnavailable, ModelFileError, RequestError
+from engine.generation.metrics import EngineMetrics
 from engine.service.host import RETRY_SECONDS, ModelHost
 from engine.service.served import ServedModel
 from engine.types import ChatMessage, ChatRequest, EngineStatus, FinishReason, InfillRequest, TextDelta
@@ -49,6 +50,9 @@ class Engine:
 
     async def status(self):
         return EngineStatus("failed" if self.failed else "ready", self.model)
+
+    def metrics(self):
+        return EngineMetrics(running=1)
 
     async def wait_loaded(self):
         await self.machine.gate.wait()
@@ -134,9 +138,11 @@ async def settle():
 async def test_the_model_is_loaded_by_the_first_request(machine, make_host):
     host = make_host()
     assert (await host.status()).state == "unloaded"
+    assert host.metrics() is None
     assert machine.opened == []
     assert await text(host.infill(REQUEST)) == "one"
     assert (await host.status()).state == "ready"
+    assert host.metrics() == EngineMetrics(running=1)
     await host.warm(REQUEST)
     assert [engine.model for engine in machine.opened] == ["one"]
     assert host.counts.requests == 2

@@ -3,10 +3,11 @@
 import asyncio
 from contextlib import suppress
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.errors import EngineUnavailable, HearthError
+from engine.generation.metrics import EngineMetrics
 from engine.service.host import ModelHost
 from engine.types import EngineStatus, FinishReason, InfillRequest, TextDelta
 
@@ -56,6 +57,9 @@ class Engine:
 
     async def status(self):
         return EngineStatus("failed" if self.failed else "ready", self.model)
+
+    def metrics(self):
+        return EngineMetrics(running=1)
 
     async def wait_loaded(self):
         await asyncio.sleep(0)
@@ -125,5 +129,8 @@ async def play(steps):
 
 @settings(max_examples=300, deadline=None)
 @given(STEPS)
+@example(
+    [("ask", "bad"), ("turn", 1), ("turn", 1), ("turn", 1), ("cancel", {0}), ("turn", 1)]
+)  # closed while freeing
 def test_one_model_in_memory_and_everything_ends(steps):
     asyncio.run(play(steps))

@@ -29,6 +29,7 @@ def test_status_and_stop_of_a_daemon(hearth, daemon_home):
     assert "model     m: ready" in shown.stdout
     assert "window of 99 tokens" in shown.stdout
     assert "0 running, 0 waiting" in shown.stdout
+    assert "512 of 640 tokens in memory; 7 prompt tokens were found in it, 9 computed" in shown.stdout
     stopped = hearth("stop")
     assert (stopped.returncode, stopped.stdout) == (0, "The engine has ended.\n")
     assert daemon.wait() == 0

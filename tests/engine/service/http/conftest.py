@@ -29,11 +29,11 @@ class ScriptedEngine:
 
     def __init__(self) -> None:
         self.texts: list = [
-            TextDelta("one "),
+            TextDelta("one ", timing=TIMING),
             TextDelta("two", finish=FinishReason.STOP, timing=TIMING),
         ]
         self.chats: list = [
-            ChatDelta("Hel", tokens=1),
+            ChatDelta("Hel", tokens=1, timing=TIMING),
             ChatDelta("lo", tokens=1),
             ChatDelta(finish=FinishReason.STOP, timing=TIMING),
         ]
