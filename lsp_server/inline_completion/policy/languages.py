@@ -13,6 +13,7 @@ class Language:
     block_openers: line ends after which a new block is expected.
     block_keywords: words that begin a line whose block opener counts; () for no such rule.
     definitions: how lines begin that define a function or class, where only indentation ends the one before.
+    clauses: words that begin a line which continues the statement above at its own indentation.
     rust_quotes: `'` starts a character only as in 'x', else it is a lifetime.
     regexes: a `/` where a value is expected begins a regular expression.
     prose: text for people, where apostrophes and brackets carry no structure.
@@ -25,6 +26,7 @@ class Language:
     block_openers: tuple[str, ...] = ("{",)
     block_keywords: tuple[str, ...] = ()
     definitions: tuple[str, ...] = ()
+    clauses: frozenset[str] = frozenset()
     rust_quotes: bool = False
     regexes: bool = False
     prose: bool = False
@@ -48,6 +50,7 @@ _LANGUAGES = {
             *("match", "try", "while", "with"),
         ),
         definitions=("@", "async def ", "class ", "def "),
+        clauses=frozenset({"case", "elif", "else", "except", "finally"}),
     ),
     "typescript": _JAVASCRIPT,
     "typescriptreact": _JAVASCRIPT,

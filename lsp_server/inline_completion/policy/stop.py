@@ -34,7 +34,8 @@ LOOP_REPEATS = 3
 _LOOP = re.compile(r"(\S.{0,23}?)\1{5,}\Z", re.DOTALL)
 _LOOP_LENGTH = 48
 # After such a line no line of its block would run, so not the line below the cursor either.
-_LEAVES = re.compile(r"(?:return|raise|throw|break|continue)\b")
+_LEAVES = frozenset({"return", "raise", "throw", "break", "continue"})
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -140,24 +141,74 @@ def _free_lines(draft: Draft) -> Iterator[tuple[Line, bool]]:
         gap = False
 
 
+@dataclass(frozen=True)
+class Enclosing:
+    """The lines that the cursor's block is inside of, told by indentation.
+
+    levels: indentations of the statements round the block, within its definition.
+    definition: indentation of that definition; -1 where there is none.
+    """
+
+    levels: frozenset[int]
+    definition: int
+
+
+def enclosing(cursor: Cursor) -> Enclosing:
+    """Read the lines above, from the inside out."""
+    inner = block_floor(cursor)
+    levels: set[int] = set()
+    for line in reversed(cursor.prefix.split("\n")[:-1]):
+        indent = indent_width(line, cursor.unit)
+        if line.strip() and indent < inner:
+            inner = indent
+            if line.lstrip().startswith(cursor.language.definitions):
+                return Enclosing(frozenset(levels), indent)
+            levels.add(indent)
+    return Enclosing(frozenset(levels), -1)
+
+
+def _first_word(code: str) -> str:
+    match = _WORD.match(code)
+    return match.group() if match else ""
+
+
+def _may_go_on(line: str, indent: int, around: Enclosing, cursor: Cursor) -> bool:
+    """Whether a line further out than the cursor's block still belongs to the hole.
+
+    The hole reaches as far out as the file goes on below, or, where the definition has nothing more below,
+    to the definition's end.
+    """
+    code = line.lstrip()
+    if indent not in around.levels or code.startswith(cursor.language.definitions):
+        return False
+    below = indent_width(cursor.line_below, cursor.unit)
+    if around.definition >= 0 and below <= around.definition:
+        return True
+    if indent == below and _first_word(code) in _LEAVES:
+        return False
+    return indent >= below > 0 or (around.definition >= 0 and _first_word(code) in cursor.language.clauses)
+
+
 def _block_end(draft: Draft) -> Cut | None:
     cursor = draft.cursor
     floor = block_floor(cursor)
-    below = indent_width(cursor.line_below, cursor.unit)
     deeper = False
     for line, gap in _free_lines(draft):
         indent = indent_width(line.text, cursor.unit)
         if line.text.lstrip()[0] in CLOSERS:
             continue
         if indent < floor:
-            # Where the file goes on further out, the hole may reach out there too, up to that line.
-            code = line.text.lstrip()
-            ends_here = code.startswith(cursor.language.definitions) or (
-                indent == below and _LEAVES.match(code)
-            )
-            if gap or ends_here or not 0 < below <= indent:
+            around = enclosing(cursor)
+            if (
+                indent in around.levels
+                and not line.whole
+                and _first_word(line.text.lstrip()) == line.text.lstrip()
+            ):
+                return None  # its first word may not be all there
+            if (gap and around.definition < 0) or not _may_go_on(line.text, indent, around, cursor):
                 return Cut(line.start, "block end")
-            floor = indent
+            floor, deeper = indent, False
+            continue
         if not cursor.after_opener and indent == floor and gap and (deeper or floor == 0):
             return Cut(line.start, "next unit")
         deeper = deeper or indent > floor
