@@ -31,7 +31,7 @@ class ScriptedEngine:
     def __init__(self) -> None:
         self.texts: list = [
             TextDelta("one ", timing=TIMING),
-            TextDelta("two", finish=FinishReason.STOP, timing=TIMING),
+            TextDelta("two", tokens=2, finish=FinishReason.STOP, timing=TIMING),
         ]
         self.chats: list = [
             ChatDelta("Hel", tokens=1, timing=TIMING),
