@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
+from engine.service.http.heads import PromptHeads
+
 _KEEP_ALIVE_SECONDS = 30
 
 
@@ -67,7 +69,7 @@ async def serving(
 def _config(app: ASGIApp, drain_seconds: int) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="h11",
+        http=PromptHeads,
         ws="none",
         log_config=None,
         access_log=False,

@@ -13,9 +13,11 @@ from engine.service.http.endpoint import Answer, Asked, Endpoint
 
 def endpoint(others: Sequence[Endpoint]) -> Endpoint:
     """GET /openapi.json, which describes the other endpoints."""
-    document = describe(others)
+    document: dict[str, Any] = {}
 
     async def show(_: Asked) -> Answer:
+        if not document:  # made when first asked for, for few do
+            document.update(describe(others))
         return JSONResponse(document)
 
     return Endpoint("GET", "/openapi.json", "This document", show)

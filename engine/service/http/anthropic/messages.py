@@ -82,8 +82,10 @@ class _Message:
             async for delta in deltas:
                 if not begun:
                     begun = True
-                    # The prompt's length is known at the end; message_delta tells it, cumulatively.
                     usage = {"input_tokens": 0, "output_tokens": 0}
+                    if (timing := delta.timing) is not None:
+                        usage["input_tokens"] = timing.prompt_tokens - timing.cached_tokens
+                        usage["cache_read_input_tokens"] = timing.cached_tokens
                     empty: dict[str, object] = {
                         "content": [],
                         "stop_reason": None,

@@ -13,6 +13,7 @@ import uvicorn
 
 from engine.errors import HearthError, RequestError
 from engine.service.http.app import build_app
+from engine.service.http.heads import PromptHeads
 from engine.service.served import Embeddings, ServedModel
 from engine.types import ChatDelta, EngineStatus, FinishReason, TextDelta, Timing, TokenLogprob
 
@@ -30,7 +31,7 @@ class ScriptedEngine:
     def __init__(self) -> None:
         self.texts: list = [
             TextDelta("one ", timing=TIMING),
-            TextDelta("two", finish=FinishReason.STOP, timing=TIMING),
+            TextDelta("two", tokens=2, finish=FinishReason.STOP, timing=TIMING),
         ]
         self.chats: list = [
             ChatDelta("Hel", tokens=1, timing=TIMING),
@@ -134,12 +135,12 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(app, path: Path | None = None) -> AsyncIterator[Served]:
+async def serving(app, path: Path | None = None, http=PromptHeads) -> AsyncIterator[Served]:
     """The application on a real uvicorn, on loopback or on a Unix socket."""
     listener = socket.socket(socket.AF_UNIX if path is not None else socket.AF_INET)
     listener.bind(str(path) if path is not None else ("127.0.0.1", 0))
     listener.listen()  # from now on clients can connect: they wait until the server accepts
-    config = uvicorn.Config(app, http="h11", ws="none", log_config=None, access_log=False)
+    config = uvicorn.Config(app, http=http, ws="none", log_config=None, access_log=False)
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     url = "http://localhost" if path is not None else f"http://127.0.0.1:{listener.getsockname()[1]}"

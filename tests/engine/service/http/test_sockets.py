@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from engine.service.http.app import build_app
+from engine.service.http.heads import PromptHeads
 from engine.service.http.settings import Limits
 from engine.types import ChatDelta, TextDelta
 
@@ -203,3 +204,52 @@ async def test_pieces_are_sent_one_by_one(either, engine):
     go.set()
     await reader.readuntil(b"data: [DONE]\n\n")
     writer.close()
+
+
+class QuickHeads(PromptHeads):
+    HEAD_SECONDS = 0.2
+
+
+async def trickle(reader, writer, text) -> bytes:
+    """Send a byte now and then until the server closes, the last one never; what it answered."""
+    answering = asyncio.create_task(reader.read())
+    sent = 0
+    while not answering.done():
+        if sent < len(text) - 1 and not writer.is_closing():
+            writer.write(text[sent : sent + 1])
+            sent += 1
+        await asyncio.wait({answering}, timeout=0.02)
+    writer.close()
+    return answering.result()
+
+
+@pytest.mark.parametrize("text", [b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", b"G"])
+async def test_a_head_that_trickles_is_cut_off(engine, serve, text):
+    async with serve(build_app(engine, token=None), http=QuickHeads) as served:
+        reader, writer = await served.raw()
+        assert await trickle(reader, writer, text) == b""
+
+
+async def test_the_second_head_of_a_connection_is_cut_off_too(engine, serve):
+    good = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    async with serve(build_app(engine, token=None), http=QuickHeads) as served:
+        reader, writer = await served.raw()
+        writer.write(good)
+        await reader.readuntil(b'{"status":"ok"}')
+        assert await trickle(reader, writer, good) == b""
+
+
+async def test_a_long_answer_is_not_cut_off_by_the_deadline_of_heads(engine, serve):
+    """The deadline has passed many times over when the stream goes on."""
+    go = asyncio.Event()
+    engine.chats = [ChatDelta("Hel"), go, *engine.chats]
+    async with serve(build_app(engine, token=None), http=QuickHeads) as served:
+        reader, writer = await served.raw()
+        writer.write(head("/v1/chat/completions", len(CHAT)) + CHAT)
+        await reader.readuntil(b"Hel")
+        idle_reader, idle_writer = await served.raw()
+        assert await idle_reader.read() == b""  # closed by its own deadline, which is as long
+        go.set()
+        await reader.readuntil(b"data: [DONE]\n\n")
+        writer.close()
+        idle_writer.close()
