@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import gzip
 import json
+import re
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -26,11 +27,13 @@ from bench import fim_order
 from bench.programs import runs_to_its_end
 from engine.client import EngineClient, models, open_in_process
 from engine.prompts.families import FimOrder
-from engine.types import EngineStatus, InfillRequest, TextDelta
+from engine.types import EngineStatus, FinishReason, InfillRequest, TextDelta
 from lsp_server.inline_completion.policy import CompletionPolicy, Question
 from lsp_server.inline_completion.policy.silence import MIN_MEAN_LOGPROB
 
 VARIANTS = ("raw", "processed")
+# About the tokens that a replayed text comes in.
+PIECE = re.compile(r"\s?\w+|\s+|[^\w\s]")
 # Mean log-probabilities a token below which a suggestion could be held back; the policy's own is among them.
 THRESHOLDS = (-0.1, -0.2, -0.3, -0.5, -0.8, MIN_MEAN_LOGPROB, -2.0)
 
@@ -89,6 +92,18 @@ class FixedBudget:
         return await self._engine.status()
 
 
+class Replayed:
+    """An engine that writes again what the model wrote in an earlier run, piece by piece."""
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self._raw = raw
+
+    async def infill(self, _: InfillRequest) -> AsyncGenerator[TextDelta, None]:
+        for piece in PIECE.findall(self._raw["text"]):
+            yield TextDelta(piece)
+        yield TextDelta("", tokens=0, finish=FinishReason(self._raw["finish"]))
+
+
 async def fill_raw(engine: FixedBudget, task: Task, max_tokens: int) -> dict[str, Any]:
     """The model's text as it is."""
     request = InfillRequest(task.prefix, task.suffix, session=task.id, max_tokens=max_tokens)
@@ -103,7 +118,7 @@ async def fill_raw(engine: FixedBudget, task: Task, max_tokens: int) -> dict[str
     return {"text": text, "finish": finish, "passed": await asyncio.to_thread(runs_to_its_end, program)}
 
 
-async def fill_processed(engine: FixedBudget, task: Task, max_tokens: int) -> dict[str, Any]:
+async def fill_processed(engine: EngineClient, task: Task, max_tokens: int) -> dict[str, Any]:
     """What an editor would have after the user asked for a completion and took it."""
     text = task.prefix + task.suffix
     question = Question(
@@ -157,6 +172,16 @@ async def run(tasks: list[Task], model: Path, log: Path, args: argparse.Namespac
         finally:
             await inner.close()
     return [done[task.id] for task in tasks]
+
+
+async def replay(tasks: list[Task], log: Path, max_tokens: int) -> list[dict[str, Any]]:
+    """The rows of a log, with what today's rules make of the model's text."""
+    rows = {row["task"]: row for row in read_log(log)}
+    for task in tasks:
+        if row := rows.get(task.id):
+            sure = {"mean_logprob": row["processed"].get("mean_logprob", 0.0)}
+            row["processed"] = await fill_processed(Replayed(row["raw"]), task, max_tokens) | sure
+    return [rows[task.id] for task in tasks if task.id in rows]
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
@@ -223,10 +248,16 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=4, help="tasks at a time; does not change the result")
     parser.add_argument("--threads", type=int, default=0, help="0: one for each core")
     parser.add_argument("--log", type=Path, help="file of finished tasks, by which a stopped run goes on")
+    parser.add_argument(
+        "--replay", type=Path, metavar="LOG", help="judge today's rules on the raw texts of a log; no model"
+    )
     parser.add_argument("--json", type=Path, help="file to record the result in")
     args = parser.parse_args()
     if not args.data.is_file():
         raise SystemExit(f"{args.data} is not there; name the file with --data.")
+    if args.replay:
+        show(summarise(asyncio.run(replay(read_tasks(args.data), args.replay, args.max_tokens))))
+        return
     if args.order:
         fim_order.use(args.order)
     model = models.resolve(args.model)
