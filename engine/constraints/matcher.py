@@ -13,7 +13,7 @@ import llguidance.numpy
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import HearthError, RequestError
+from engine.errors import RequestError
 from engine.tokenizer import Tokenizer
 
 MAX_KEPT = 16
@@ -54,7 +54,7 @@ class Matcher:
     def mask(self) -> NDArray[np.int32]:
         """The tokens that may come next, end tokens included where the text may end: bit token % 32 of word
         token // 32. Where the grammar leaves one text only, it may have but the usual one of its spellings.
-        Valid until the next call. Raises HearthError when the grammar has become too complex.
+        Valid until the next call. Raises RequestError when the grammar has become too complex.
         """
         llguidance.numpy.fill_next_token_bitmask(self._state, self._bits)
         self._check()
@@ -70,7 +70,7 @@ class Matcher:
         return restricted
 
     def accept(self, token: int) -> None:
-        """Go on by a token. Raises HearthError when the grammar does not allow it."""
+        """Go on by a token. Raises RequestError when the grammar does not allow it."""
         if not self._state.consume_token(token):
             self._check()
 
@@ -82,7 +82,7 @@ class Matcher:
 
     def _check(self) -> None:
         if self._state.is_error():
-            raise HearthError(
+            raise RequestError(
                 f"The constraint could not be followed: {_words(self._state.get_error())}.",
                 meaning="The generation ended here.",
                 action="Make the schema or grammar simpler.",

@@ -36,6 +36,8 @@ def parse_schema(source: str, what: str = "JSON schema") -> Mapping[str, object]
         raise RequestError(f"The {what} is not JSON: {error}.") from None
     if schema is True:
         return {}
+    if schema is False:
+        raise RequestError(f"The {what} is false, which no value can match.")
     if not isinstance(schema, dict):
         raise RequestError(f"The {what} is not a JSON object.")
     _check_shape(schema, what)
