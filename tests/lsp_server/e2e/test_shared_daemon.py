@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.client.connect import connect as connect_engine
+from engine.service.control import resident_bytes
 from engine.types import InfillRequest
 from lsp_server.demo.client import connect
 
@@ -97,12 +98,12 @@ async def test_two_editors_and_a_program_share_one_model(daemon_home, real_model
         state = await running(daemon_home)
         assert state["pid"] == daemon
         assert state["requests"]["loads"] == 1
-        # The servers hold neither the engine nor what it computes with; the daemon does.
+        # The servers hold neither the engine nor what it computes with, nor the model; the daemon does.
         for pid, expected in ((editors[0].pid, False), (editors[1].pid, False), (daemon, True)):
             mapped = Path(f"/proc/{pid}/maps").read_text()
             assert ("numpy" in mapped) == expected
             assert ("engine/_native" in mapped) == expected
-            assert (model.name in mapped) == expected
+            assert (resident_bytes(Path(f"/proc/{pid}/statm")) > model.stat().st_size / 2) == expected
     # The editors are gone, and the daemon is still there for the next.
     assert daemon_home.only_pid() == daemon
 
