@@ -127,6 +127,7 @@ def test_in_vscode(script: str, run_in_vscode: Callable[..., None], tmp_path: Pa
 
 
 @pytest.mark.model
+@pytest.mark.usefixtures("daemon_home")
 def test_a_real_model_completes_a_project(
     run_in_vscode: Callable[..., None], real_model: Callable[[str], Path], tmp_path: Path
 ) -> None:
