@@ -196,7 +196,7 @@ class MessageParser:
         if end and (yield from reader.starts(end)):
             reader.take(len(end))
             blanks = ""
-        elif reader.cut and not reader:
+        elif reader.cut and end.startswith(reader.rest):
             whole = False
         self._blanks = blanks
         self._emit(CallEnd(whole))

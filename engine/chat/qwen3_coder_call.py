@@ -86,11 +86,13 @@ class _Parameters:
         reader = self._reader
         reader.take(len(PARAMETER))
         key = yield from reader.until(">", "<\n", LONGEST_NAME)
+        separator = ", " if self._seen else ""
         if (yield from reader.next()) != ">":
+            self._arguments(separator + quoted(key)[:-1])
             return False
         reader.take(1)
         key = key.strip(" \"'")
-        self._arguments((", " if self._seen else "") + quoted(key) + ": ")
+        self._arguments(separator + quoted(key) + ": ")
         self._seen.add(key)
         value = RawValue(types_of(self._properties.get(key), self._schema))
         ended = yield from self._value(value)

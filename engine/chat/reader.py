@@ -36,6 +36,11 @@ class Reader:
         """Whether there is text to take now."""
         return self._at < len(self._text)
 
+    @property
+    def rest(self) -> str:
+        """What was fed and not yet taken."""
+        return self._text[self._at :]
+
     def next(self) -> Parsing[str]:
         """The next character, not taken; "" at the end."""
         while not self and not self.final:

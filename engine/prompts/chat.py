@@ -1,8 +1,9 @@
 """Chat prompts from the template in the model file: messages, tools, calls and their results, reasoning.
 
 Only the template's own text may hold control tokens. Before rendering, every control spelling in a
-message (and a message end that could become one) is broken by an unguessable mark; after rendering the
-template's control tokens are found, then the marks are taken out and the rest is encoded as plain text.
+message, and every edge that could become one beside other text, is broken by an unguessable mark; after
+rendering the template's control tokens are found, then the marks are taken out and the rest is encoded as
+plain text.
 So templates see the real text, may trim or test it, and words meet their neighbours as in training.
 
 A message whose tokens are known, because this model wrote it, can stand in the prompt as these very tokens:
@@ -26,8 +27,20 @@ from engine.tokenizer import GgufMetadata, Tokenizer
 from engine.types import ChatMessage, Tool, ToolCall
 
 _ROLES = frozenset({"system", "user", "assistant", "tool"})
+# Keys that templates look up, in messages and in JSON schemas: their edges stay as they are.
+_KNOWN_KEYS = frozenset(
+    {
+        "role", "content", "reasoning_content", "tool_calls", "tool_call_id", "id", "type", "function",
+        "name", "arguments", "description", "parameters", "properties", "required", "items", "enum",
+        "default", "additionalProperties", "anyOf", "oneOf", "allOf", "$ref", "$defs",
+    }
+)  # fmt: skip
 # How a prompt ends that opens the reasoning, or closes it at once; and what templates put before an answer.
 _THOUGHT = re.compile(r"<think>\s*(?:</think>\s*)?\Z")
+# Values of the key "type" that templates compare.
+_KNOWN_TYPES = frozenset(
+    {"function", "object", "array", "string", "integer", "number", "boolean", "null"}
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +74,9 @@ class ChatTemplate:
         spellings = sorted({text for text in tokenizer.control_texts if text}, key=len, reverse=True)
         self._control = re.compile("|".join(map(re.escape, spellings))) if spellings else None
         self._beginnings = {text[:length] for text in spellings for length in range(1, len(text))}
+        self._endings = {text[start:] for text in spellings for start in range(1, len(text))}
+        self._insides = "\n".join(text[1:-1] for text in spellings)
+        self._longest = max(map(len, spellings), default=0)
 
     @classmethod
     def from_gguf(cls, metadata: GgufMetadata, tokenizer: Tokenizer) -> ChatTemplate:
@@ -190,7 +206,11 @@ class ChatTemplate:
                     f"A chat message has the role {message.role!r}.",
                     action=f"Use one of {', '.join(sorted(_ROLES))}.",
                 )
-        return [self._break_all(_fields(message, names), mark) for message in messages]
+        return [
+            # Templates compare roles and may put them into control tokens; ours are from a fixed set.
+            {"role": message.role, **self._break_fields(_fields(message, names), mark)}
+            for message in messages
+        ]
 
     def _render(self, messages: Sequence[object], values: Mapping[str, object]) -> str:
         try:
@@ -206,28 +226,48 @@ class ChatTemplate:
         if not mark or self._control is None:
             return text
         broken = self._control.sub(lambda match: match.group()[:1] + mark + match.group()[1:], text)
-        longest = max(map(len, self._beginnings), default=0)
-        for length in range(min(longest, len(broken)), 0, -1):
-            if broken[len(broken) - length :] in self._beginnings:
-                return broken[: len(broken) - length + 1] + mark + broken[len(broken) - length + 1 :]
+        # Templates trim: what stands inside the blanks may meet their text as well.
+        for end in (len(broken), len(broken.rstrip())):
+            for length in range(min(self._longest, end), 0, -1):
+                if broken[end - length : end] in self._beginnings:
+                    broken = broken[: end - length + 1] + mark + broken[end - length + 1 :]
+                    break
+        start = len(broken) - len(broken.lstrip())
+        if self._continues(broken[start:]):
+            broken = broken[:start] + mark + broken[start:]
         return broken
+
+    def _continues(self, text: str) -> bool:
+        """Whether text could go on with a control spelling that the template began, as `<` before a key."""
+        core = text.rstrip()
+        if core and core in self._insides:
+            return True
+        return any(text[:length] in self._endings for length in range(1, self._longest))
 
     def _break_all(self, value: object, mark: str) -> object:
         if isinstance(value, str):
             return self._break(value, mark)
         if isinstance(value, Mapping):
-            return {self._break(str(key), mark): self._break_all(item, mark) for key, item in value.items()}
+            return self._break_fields(value, mark)
         if isinstance(value, (list, tuple)):
             return [self._break_all(item, mark) for item in value]
         return value
 
+    def _break_fields(self, fields: Mapping[str, object], mark: str) -> dict[str, object]:
+        return {
+            key if key in _KNOWN_KEYS else self._break(str(key), mark): item
+            if key == "type" and isinstance(item, str) and item in _KNOWN_TYPES
+            else self._break_all(item, mark)
+            for key, item in fields.items()
+        }
+
 
 def _fields(message: ChatMessage, names: Mapping[str, str]) -> dict[str, object]:
-    """A message as templates expect it, with no field that it does not need: some test for them.
+    """A message but for its role, as templates expect it, with no field that it does not need: some test.
 
     names: of the tools called, by call.
     """
-    fields: dict[str, object] = {"role": message.role, "content": message.content}
+    fields: dict[str, object] = {"content": message.content}
     if message.reasoning:
         fields["reasoning_content"] = message.reasoning
     if message.tool_calls:

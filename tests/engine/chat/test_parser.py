@@ -244,6 +244,19 @@ def test_truncated_at_every_position_no_partial_call_is_whole(parse, text):
                     json.loads(arguments)
 
 
+@pytest.mark.parametrize("name", ["hermes", "qwen3_coder", "fenced"])
+def test_a_call_cut_off_inside_its_closing_tag_is_not_whole(parse, name):
+    text = SPELLINGS[name]
+    for end in range(text.rindex("}" if "{" in text else "</function>"), len(text)):
+        assert not any(closed for _, _, closed in parse(text[:end], cut=True).calls)
+    assert parse(text, cut=True).values == VALUES
+
+
+@pytest.mark.parametrize("text", ["<function=read><parameter=KEY", "<function=read><parameter=KEY\n"])
+def test_a_key_cut_off_or_broken_is_given_as_far_as_it_came(parse, text):
+    assert parse(text).calls == [("read", '{"KEY', False)]
+
+
 def test_a_value_cut_off_is_given_as_far_as_it_came(parse):
     parsed = parse("<tool_call>\n<function=write>\n<parameter=text>\nabc\nde", cut=True)
     assert parsed.calls == [("write", '{"text": "abc\\nde', None)] or parsed.calls == [
