@@ -6,6 +6,7 @@ another closes it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from engine.service.http.fields import new_id
@@ -15,7 +16,7 @@ from engine.types import ChatDelta, TokenLogprob, ToolCallDelta
 Event = dict[str, object]
 
 
-class OutputItem:
+class OutputItem(ABC):
     """An item that grows by text; subclasses say what it is called."""
 
     prefix = ""
@@ -31,8 +32,9 @@ class OutputItem:
     def closed(self, status: str) -> Iterator[Event]:
         yield {"type": "response.output_item.done", "item": self.item(status), **self._at()}
 
+    @abstractmethod
     def item(self, status: str) -> dict[str, object]:
-        raise NotImplementedError
+        """The item as the API shows it."""
 
     def _at(self) -> Event:
         return {"output_index": self.index}
