@@ -35,7 +35,10 @@ class GgufFile:
         errors="replace".
         """
     def tensor(self, name: str) -> NDArray[np.float32]:
-        """The tensor dequantised to float32; its shape is `TensorInfo.shape` reversed. Raises KeyError."""
+        """The tensor dequantised to float32; its shape is `TensorInfo.shape` reversed.
+
+        Raises KeyError, GgufError when another program wrote to the file since it was opened.
+        """
 
 class Model:
     """Weights repacked for this machine's kernels, and the graph that runs them.

@@ -11,6 +11,7 @@
 #include "binding/bindings.h"
 #include "binding/gil.h"
 #include "gguf/gguf_file.h"
+#include "gguf/source.h"
 #include "quant/dequant.h"
 
 namespace nb = nanobind;
@@ -59,7 +60,10 @@ NumpyArray<float> dequantised(const gguf::File& file, const std::string& name) {
     auto values = std::make_unique<std::vector<float>>(static_cast<size_t>(t->shape[0] * t->n_rows()));
     {
         const GilReleased released;
-        quant::dequantize_row(t->type, t->data, values->data(), static_cast<int64_t>(values->size()));
+        file.source()->require_unchanged();
+        std::vector<std::byte> stored(t->nbytes); // read, not mapped: an error if the file is shortened, no signal
+        file.source()->read(t->offset, stored);
+        quant::dequantize_row(t->type, stored.data(), values->data(), static_cast<int64_t>(values->size()));
     }
     return to_numpy(std::move(values), shape.data(), n);
 }

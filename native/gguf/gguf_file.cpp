@@ -50,11 +50,37 @@ Header parse(const std::string& path, const Mapping& mapping) {
     }
 }
 
+// Views of the bytes at `from` become views of their copy at `to`.
+void move_views(Header& header, const std::byte* from, const std::byte* to) {
+    const auto moved = [&](std::string_view view) {
+        if (view.empty()) return std::string_view();
+        const auto offset = reinterpret_cast<const std::byte*>(view.data()) - from;
+        return std::string_view(reinterpret_cast<const char*>(to + offset), view.size());
+    };
+    for (auto& [key, value] : header.metadata) {
+        key = moved(key);
+        if (auto* strings = std::get_if<std::vector<std::string_view>>(&value)) {
+            for (std::string_view& text : *strings) text = moved(text);
+        }
+    }
+    const auto move_keys = [&](std::unordered_map<std::string_view, size_t>& index) {
+        std::unordered_map<std::string_view, size_t> result;
+        result.reserve(index.size());
+        for (const auto& [key, i] : index) result.emplace(moved(key), i);
+        index = std::move(result);
+    };
+    move_keys(header.key_index);
+    move_keys(header.tensor_index);
+}
+
 }  // namespace
 
 File::File(const std::string& path)
     : path_(path), source_(std::make_shared<Source>(path)), mapping_(std::make_unique<Mapping>(*source_)) {
     Header header = parse(path, *mapping_);
+    const std::byte* mapped = mapping_->bytes().data();
+    header_.assign(mapped, mapped + header.bytes);
+    move_views(header, mapped, header_.data());
     version_ = header.version;
     metadata_ = std::move(header.metadata);
     key_index_ = std::move(header.key_index);

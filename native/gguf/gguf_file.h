@@ -1,8 +1,8 @@
 // A GGUF model file, mapped read-only. The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 //
 // The file is not trusted: every length, count and offset is checked before it is used, and the memory
-// taken by the header is bounded by the file's size. What remains outside our hands: another process that
-// shortens the file while it is mapped, which it is as long as a File lives. A loaded model needs none.
+// taken by the header is bounded by the file's size. The header is copied on opening; only what uses Tensor::data
+// reads the mapping. What remains outside our hands: another process that shortens the file just then.
 #pragma once
 
 #include <array>
@@ -42,7 +42,7 @@ struct Tensor {
 };
 
 // A metadata value. Unsigned scalars are uint64_t, signed ones int64_t, both float widths double.
-// Integer arrays are int64_t whatever their width; strings of arrays point into the mapping.
+// Integer arrays are int64_t whatever their width; strings of arrays point into the bytes that were parsed.
 using Value = std::variant<uint64_t, int64_t, double, bool, std::string, std::vector<int64_t>, std::vector<double>,
                            std::vector<bool>, std::vector<std::string_view>>;
 
@@ -93,10 +93,11 @@ private:
     uint32_t version_ = 0;
     std::shared_ptr<const Source> source_;
     std::unique_ptr<Mapping> mapping_;
-    std::vector<std::pair<std::string_view, Value>> metadata_;  // keys point into the mapping
+    std::vector<std::byte> header_;  // the file's, up to the tensors' data
+    std::vector<std::pair<std::string_view, Value>> metadata_;  // keys and strings of arrays point into header_
     std::unordered_map<std::string_view, size_t> key_index_;
     std::vector<Tensor> tensors_;
-    std::unordered_map<std::string_view, size_t> tensor_index_;  // keys point into the mapping
+    std::unordered_map<std::string_view, size_t> tensor_index_;  // keys point into header_
 };
 
 }  // namespace hearth::gguf

@@ -344,6 +344,7 @@ Header parse_header(std::span<const std::byte> bytes) {
     refuse_split(in, header);
     const uint64_t alignment = read_alignment(in, header);
     read_tensors(in, n_tensors, header, alignment, bytes.size());
+    header.bytes = in.offset();
     place_tensors(in, header, alignment, bytes);
     refuse_overlap(in, header);
     return header;

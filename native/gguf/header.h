@@ -15,6 +15,7 @@ namespace hearth::gguf {
 // All string_views and data pointers lie in the bytes that were parsed.
 struct Header {
     uint32_t version = 0;
+    size_t bytes = 0;  // from the start of the file to the end of the last tensor's entry
     std::vector<std::pair<std::string_view, Value>> metadata;
     std::unordered_map<std::string_view, size_t> key_index;
     std::vector<Tensor> tensors;

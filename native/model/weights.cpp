@@ -77,6 +77,7 @@ LayerWeights load_layer(const Loader& load, const HyperParams& hp, int layer) {
 } // namespace
 
 Weights::Weights(const gguf::File& file, runtime::ThreadPool& pool) : hp(read_hparams(file)) {
+    file.source()->require_unchanged(); // a file that is shorter by now must not be read as mapped
     const Loader load(file, pool);
     const gguf::Tensor& table = file.tensor("token_embd.weight");
     vocab = table.n_rows();

@@ -85,3 +85,21 @@ def test_a_model_needs_no_mapping(loaded):
     path, run = loaded(tied=False)
     assert str(path) not in Path("/proc/self/maps").read_text(encoding="utf-8")
     assert run.model.n_vocab == 320
+
+
+@pytest.mark.parametrize("change", [truncate, overwrite])
+def test_a_file_that_is_written_to_before_it_loads(tiny_model, tmp_path, change):
+    path = tmp_path / "model.gguf"
+    path.write_bytes(tiny_model("qwen2", "Q4_K").read_bytes())
+    file = _native.GgufFile(str(path))
+    keys = file.keys()
+    metadata = [file.get(key) for key in keys]
+    before = path.stat().st_mtime_ns
+    change(path)
+    if path.stat().st_mtime_ns == before:  # within one tick of the file system's clock
+        os.utime(path, ns=(before, before + 1))
+    assert file.keys() == keys
+    assert [file.get(key) for key in keys] == metadata
+    for read in (lambda: file.tensor("output_norm.weight"), lambda: _native.Model(file)):
+        with pytest.raises(_native.GgufError, match=r"model\.gguf was changed by another program"):
+            read()
