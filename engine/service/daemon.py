@@ -90,6 +90,7 @@ async def _serve(
     from engine.service.control import Control
     from engine.service.host import ModelHost
     from engine.service.http.app import build_app
+    from engine.service.http.metrics import Metrics
     from engine.service.models import KnownModels, model_opener
     from engine.service.web import serving
 
@@ -103,10 +104,11 @@ async def _serve(
         idle_seconds=settings.idle_minutes * 60,
     )
     stopping = asyncio.Event()
-    own = Control(build_app(host, token=None), host, facts, stopping.set)
+    counters = Metrics()
+    own = Control(build_app(host, token=None, counters=counters), host, facts, stopping.set)
     apps: list[tuple[socket.socket, ASGIApp]] = [(unix, own)]
     if tcp is not None:
-        apps.append((tcp, build_app(host, token=token)))
+        apps.append((tcp, build_app(host, token=token, counters=counters)))
     log.info("the daemon runs, version %s, protocol %s", facts.version, facts.protocol)
     preloading = asyncio.create_task(_preload(host, settings.model))
     try:

@@ -23,17 +23,19 @@ def build_app(
     engine: Served,
     *,
     token: str | None,
+    counters: metrics.Metrics | None = None,
     limits: Limits | None = None,
     defaults: Defaults | None = None,
     hosts: frozenset[str] = frozenset(),
     origins: frozenset[str] = frozenset(),
 ) -> Starlette:
-    """The ASGI application over an engine; nothing in it outlives a request but its counters.
+    """The ASGI application over an engine; nothing in it outlives a request but the counters.
 
+    counters: what /metrics shows; several applications over one engine share them.
     token: what every request but GET /health must show; None for a socket that only its owner can open.
     hosts, origins: see `settings.Access`.
     """
-    counters = metrics.Metrics()
+    counters = counters or metrics.Metrics()
     limits = limits or Limits()
     service = Service(metrics.Metered(engine, counters), limits, defaults or Defaults())
     endpoints = [

@@ -1,4 +1,4 @@
-"""What Prometheus may read: counts and times, never text. Each application has a registry of its own."""
+"""What Prometheus may read: counts and times, never text."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ _CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 
 
 class Metrics:
+    """The service's counters, in a registry of their own."""
+
     def __init__(self) -> None:
         registry = CollectorRegistry()
         self.registry = registry

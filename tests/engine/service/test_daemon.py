@@ -280,16 +280,36 @@ def test_tcp_is_loopback_only_and_a_taken_port_is_told(daemon_home):
     assert len(shown) >= 40
 
     def status_of(path, *headers):
-        with socket.create_connection(("127.0.0.1", state["tcp_port"])) as connection:
-            lines = (f"GET {path} HTTP/1.1", "host: localhost", "connection: close", *headers, "", "")
-            connection.sendall("\r\n".join(lines).encode())
-            with connection.makefile("rb") as answer:
-                return int(answer.readline().split()[1])
+        return int(_get_by_tcp(state["tcp_port"], path, *headers).split()[1])
 
     assert status_of("/v1/models") == status_of("/v1/models", "authorization: Bearer wrong") == 401
     assert status_of("/v1/models", f"authorization: Bearer {shown}") == 200
     # The routes that stop and load are the socket's alone.
     assert status_of(HELLO, f"authorization: Bearer {shown}") == 404
+
+
+def _get_by_tcp(port, path, *headers):
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        lines = (f"GET {path} HTTP/1.1", "host: localhost", "connection: close", *headers, "", "")
+        connection.sendall("\r\n".join(lines).encode())
+        with connection.makefile("rb") as answer:
+            return answer.read().decode()
+
+
+def test_what_came_over_the_socket_and_over_tcp_is_counted_together(daemon_home):
+    (daemon_home.home / "config").mkdir(parents=True)
+    (daemon_home.home / "config/service.toml").write_text("tcp_port = 0\n")
+    daemon_home.start()
+    shown = f"authorization: Bearer {(daemon_home.home / 'state/token').read_text().strip()}"
+    port = daemon_home.state()["tcp_port"]
+    asyncio.run(words(daemon_home, "a b"))
+    _get_by_tcp(port, "/v1/models", shown)
+    by_socket = asyncio.run(daemon_home.ask("GET", "/metrics")).decode()
+    by_tcp = _get_by_tcp(port, "/metrics", shown)
+    for told in (by_socket, by_tcp):
+        assert 'hearth_http_requests_total{route="/hearth/v1/infill",status="200"} 1.0' in told
+        assert 'hearth_http_requests_total{route="/v1/models",status="200"} 1.0' in told
+        assert "hearth_generated_tokens_total 2.0" in told
 
 
 def test_another_protocol_is_refused_and_the_greeting_is_not(daemon_home):
