@@ -141,7 +141,7 @@ class InProcessEngine:
         return self._thread.metrics()
 
     async def wait_loaded(self) -> None:
-        """Return once the model runs. Raises EngineUnavailable, with the reason, when it does not."""
+        """Return once the model runs. Raises the HearthError that it failed with when it does not."""
         await asyncio.to_thread(self._thread.loaded.wait)
         self._thread.model()
 

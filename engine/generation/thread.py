@@ -76,12 +76,12 @@ class EngineThread:
         return self._stopped
 
     def model(self) -> LoadedModel:
-        """The loaded model. Raises EngineUnavailable while there is none."""
+        """The loaded model. Raises EngineUnavailable while there is none, or the error that ended it."""
         with self._wake:
             return self._available()
 
     def submit(self, sequence: Sequence) -> None:
-        """Hand a request over. Raises EngineUnavailable when the engine does not run."""
+        """Hand a request over. Raises EngineUnavailable, or the error that ended the engine."""
         with self._wake:
             self._available()
             self._arrivals.append(sequence)
@@ -116,7 +116,7 @@ class EngineThread:
         if self._closing:
             raise _closed()
         if self._stopped is not None:
-            raise _unavailable(self._stopped)
+            raise self._stopped.again()
         if self._model is None or self._runner is None:
             raise EngineUnavailable("The model is still loading.", action="Try again in a moment.")
         return self._model
@@ -176,7 +176,7 @@ class EngineThread:
         self.loaded.set()
         live = self._runner.drain() if self._runner is not None else []
         for sequence in [*live, *self._arrivals]:
-            sequence.emit(_unavailable(error))
+            sequence.emit(error.again())
         self._arrivals.clear()
         if self._model is not None:
             if self._model.disk is not None:
@@ -186,8 +186,3 @@ class EngineThread:
 
 def _closed() -> EngineUnavailable:
     return EngineUnavailable("The engine was shut down.", action="Restart the language server.")
-
-
-def _unavailable(error: HearthError) -> EngineUnavailable:
-    """A fresh exception for each request: a raised one collects its raiser's traceback."""
-    return EngineUnavailable(error.what, meaning=error.meaning, action=error.action)

@@ -226,7 +226,7 @@ class ModelHost:
         turn = _Turn(model or self.model, asyncio.get_running_loop().create_future())
         failure = self._failure
         if failure and failure.model == turn.model and self._clock() - failure.when < RETRY_SECONDS:
-            raise _again(failure.error)
+            raise failure.error.again()
         self._requests += counted
         self._turns.append(turn)
         self._advance()
@@ -253,14 +253,14 @@ class ModelHost:
             try:
                 async for delta in stream:
                     yield delta
-            except EngineUnavailable:
+            except HearthError:
                 await self._check(loaded)
                 raise
 
     async def _watched(self, loaded: _Loaded, work: Awaitable[Result]) -> Result:
         try:
             return await work
-        except EngineUnavailable:
+        except HearthError:
             await self._check(loaded)
             raise
 
@@ -327,7 +327,7 @@ class ModelHost:
         for turn in [turn for turn in self._turns if turn.model == model]:
             self._turns.remove(turn)
             if not turn.granted.done():
-                turn.granted.set_exception(_again(error))
+                turn.granted.set_exception(error.again())
 
     async def _free(self) -> None:
         loaded, self._loaded = self._loaded, None
@@ -360,11 +360,6 @@ class ModelHost:
         finally:
             self._switching = None
             self._advance()
-
-
-def _again(error: HearthError) -> HearthError:
-    """A fresh exception for each request: a raised one collects its raiser's traceback."""
-    return type(error)(error.what, meaning=error.meaning, action=error.action)
 
 
 def _ended() -> EngineUnavailable:

@@ -314,12 +314,12 @@ async def test_a_model_that_cannot_load_is_told_in_words(fakes):
         raise ModelFileError("m.gguf is truncated.", action="Fetch it again.")
 
     engine = InProcessEngine("m", load)
-    with pytest.raises(EngineUnavailable, match="truncated") as failure:
+    with pytest.raises(ModelFileError, match="truncated") as failure:
         await engine.wait_loaded()
     assert failure.value.action == "Fetch it again."
     status = await engine.status()
     assert (status.state, status.message) == ("failed", "m.gguf is truncated. Fetch it again.")
-    with pytest.raises(EngineUnavailable, match="truncated"):
+    with pytest.raises(ModelFileError, match="truncated"):
         await engine.warm(InfillRequest("a", ""))
     await engine.close()
 
