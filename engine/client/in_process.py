@@ -13,9 +13,10 @@ from typing import TypeVar
 from engine.backends.choose import load_backend
 from engine.backends.native import open_gguf
 from engine.errors import HearthError, PromptTooLong
-from engine.generation.disk_tier import open_disk_tier
+from engine.generation.disk_tier import DISK, DiskRoom, open_disk_tier
 from engine.generation.metrics import EngineMetrics
 from engine.generation.prompting import Delta, Prompt
+from engine.generation.scheduler import MAX_REQUESTS
 from engine.generation.sequence import Event
 from engine.generation.sequence import Sequence as Request
 from engine.generation.speed import PromptBudget
@@ -49,11 +50,14 @@ class InProcessEngine:
 
     model_name: shown in the status.
     load: loads the model; called on the engine thread, which starts at once.
+    max_requests: see `Scheduler`.
     """
 
-    def __init__(self, model_name: str, load: Callable[[], LoadedModel]) -> None:
+    def __init__(
+        self, model_name: str, load: Callable[[], LoadedModel], max_requests: int = MAX_REQUESTS
+    ) -> None:
         self._model_name = model_name
-        self._thread = EngineThread(load)
+        self._thread = EngineThread(load, max_requests)
         # One worker keeps the order of prompts the order of requests; another does what may take longer, lest
         # a schema to be compiled delay a completion.
         self._prompts = ThreadPoolExecutor(1, thread_name_prefix="hearth-prompt")
@@ -242,17 +246,26 @@ async def _released(events: asyncio.Queue[HearthError | Delta]) -> None:
         log.warning("The engine did not let go of a cancelled request within %s s", RELEASE_SECONDS)
 
 
-def open_in_process(model_path: Path, *, threads: int | None, context_tokens: int | None) -> InProcessEngine:
+def open_in_process(
+    model_path: Path,
+    *,
+    threads: int | None,
+    context_tokens: int | None,
+    max_requests: int = MAX_REQUESTS,
+    disk: DiskRoom = DISK,
+) -> InProcessEngine:
     """Start loading a GGUF file and return at once; the status tells when it runs, or why not.
 
     threads: None takes one for each physical core.
     context_tokens: the model's window; None takes a default that fits the model and the memory.
+    max_requests: see `Scheduler`.
+    disk: where the KV cache survives this engine.
     """
 
     def load() -> LoadedModel:
         gguf = open_gguf(model_path)
         prompting = TextPrompting(gguf)
         backend = load_backend(gguf, threads=threads, context_tokens=context_tokens)
-        return LoadedModel(backend, prompting, open_disk_tier(model_path, backend.kv_pages))
+        return LoadedModel(backend, prompting, open_disk_tier(model_path, backend.kv_pages, disk))
 
-    return InProcessEngine(model_path.stem, load)
+    return InProcessEngine(model_path.stem, load, max_requests)

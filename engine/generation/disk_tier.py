@@ -26,9 +26,6 @@ from engine.generation.chunk_keys import CHUNK_PAGES, Layout, chunk_keys
 
 log = logging.getLogger(__name__)
 
-DISK_BYTES = 4 << 30
-"""The most that all models' chunks take on the disk."""
-
 QUEUE_BYTES = 64 << 20
 """Copies that wait to be written; what comes beyond that is not saved, or later."""
 
@@ -55,14 +52,29 @@ def purge(folder: Path | None = None) -> int:
     return ChunkFiles(folder, 0).purge() if folder.exists() else 0
 
 
-def open_disk_tier(model: Path, pages: KvPages | None, limit: int = DISK_BYTES) -> DiskTier | None:
+@dataclass(frozen=True, slots=True)
+class DiskRoom:
+    """What the tier may use.
+
+    limit: the most bytes that all models' chunks take on the disk; 0 for no tier.
+    folder: made when it is not there, and then the user's alone; None is the user's cache.
+    """
+
+    limit: int = 4 << 30
+    folder: Path | None = None
+
+
+DISK = DiskRoom()
+
+
+def open_disk_tier(model: Path, pages: KvPages | None, disk: DiskRoom = DISK) -> DiskTier | None:
     """The disk tier for a model that was just loaded from its file.
 
     Returns at once; the tier opens when the file's content hash is known, which takes seconds the first time.
-    None where the back end has no pages to copy, where the file is gone, or with limit 0.
+    None where the back end has no pages to copy, where the file is gone, or with a limit of 0.
     """
     loaded = _version(model)
-    if pages is None or loaded is None or limit == 0:
+    if pages is None or loaded is None or disk.limit == 0:
         return None
 
     def content() -> str:
@@ -71,7 +83,7 @@ def open_disk_tier(model: Path, pages: KvPages | None, limit: int = DISK_BYTES) 
             raise OSError(0, f"{model.name} has changed since it was loaded")
         return sha256
 
-    return DiskTier(pages, content, kv_folder, limit)
+    return DiskTier(pages, content, lambda: disk.folder or kv_folder(), disk.limit)
 
 
 def _version(path: Path) -> tuple[int, int, int] | None:

@@ -15,6 +15,7 @@ from engine.generation.disk_tier import DiskMetrics, DiskTier
 from engine.generation.metrics import EngineMetrics
 from engine.generation.prompting import Prompting
 from engine.generation.runner import Runner
+from engine.generation.scheduler import MAX_REQUESTS
 from engine.generation.sequence import Sequence
 from engine.generation.speed import Speed, self_test
 
@@ -43,10 +44,12 @@ class EngineThread:
     case: when it ends, when the engine fails, or when it is closed.
 
     load: called on the engine thread; raises HearthError with words for the user.
+    max_requests: see `Scheduler`.
     """
 
-    def __init__(self, load: Callable[[], LoadedModel]) -> None:
+    def __init__(self, load: Callable[[], LoadedModel], max_requests: int = MAX_REQUESTS) -> None:
         self._load = load
+        self._max_requests = max_requests
         self._wake = threading.Condition()
         self._arrivals: deque[Sequence] = deque()
         self._nudged = False
@@ -142,7 +145,7 @@ class EngineThread:
             self._model = model
         with suppress(InterruptedError):  # closed already
             self_test(model.backend, self.speed)
-        runner = Runner(model.backend, self.speed, disk=model.disk)
+        runner = Runner(model.backend, self.speed, disk=model.disk, max_requests=self._max_requests)
         if model.disk is not None:
             model.disk.wake = self._nudge
         with self._wake:

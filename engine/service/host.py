@@ -11,8 +11,9 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from engine.errors import EngineUnavailable, HearthError, RequestError
+from engine.errors import EngineBusy, EngineUnavailable, HearthError, RequestError
 from engine.generation.metrics import EngineMetrics
+from engine.generation.scheduler import MAX_REQUESTS
 from engine.service.served import Embeddings, ServedModel
 from engine.types import ChatDelta, ChatRequest, CompletionRequest, EngineStatus, InfillRequest, TextDelta
 
@@ -87,6 +88,7 @@ class ModelHost:
     default: the model of requests that name none, when none is in memory.
     threads: 0 takes one for each physical core.
     idle_seconds: the model is let go after so long without a request; 0 keeps it.
+    max_waiting: so many requests may wait for their model; those beyond raise EngineBusy.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class ModelHost:
         default: str,
         idle_seconds: float,
         threads: int = 0,
+        max_waiting: int = MAX_REQUESTS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._open_model = open_model
@@ -104,6 +107,7 @@ class ModelHost:
         self._default = default
         self._idle_seconds = idle_seconds
         self._threads = threads
+        self._max_waiting = max_waiting
         self._clock = clock
         self._loaded: _Loaded | None = None
         self._loading = ""
@@ -227,6 +231,13 @@ class ModelHost:
         failure = self._failure
         if failure and failure.model == turn.model and self._clock() - failure.when < RETRY_SECONDS:
             raise failure.error.again()
+        if counted and len(self._turns) >= self._max_waiting:
+            raise EngineBusy(
+                f"{len(self._turns)} requests already wait for their model to be loaded.",
+                meaning="This one was not started.",
+                action="Try again when it is.",
+                retry_after=RETRY_SECONDS,
+            )
         self._requests += counted
         self._turns.append(turn)
         self._advance()

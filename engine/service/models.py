@@ -11,16 +11,26 @@ from pathlib import Path
 from engine.catalogue.lookup import all_entries, resolve
 from engine.catalogue.status import ModelState, status_of
 from engine.client.in_process import open_in_process
+from engine.generation.disk_tier import DiskRoom
 from engine.service.host import HostedEngine
 from engine.service.served import ServedModel
+from engine.service.settings import ServiceSettings
 
 
-def model_opener(context_tokens: int | None) -> Callable[[str, int], Awaitable[HostedEngine]]:
+def model_opener(settings: ServiceSettings) -> Callable[[str, int], Awaitable[HostedEngine]]:
     """For `ModelHost`: finds the file (which hashes it at the first use) and begins to load it."""
+    folder = Path(settings.cache.folder).expanduser() if settings.cache.folder else None
+    disk = DiskRoom(int(settings.cache.disk_gib * (1 << 30)), folder)
 
     async def open_model(name: str, threads: int) -> HostedEngine:
         path = await asyncio.to_thread(resolve, name)
-        return open_in_process(path, threads=threads or None, context_tokens=context_tokens)
+        return open_in_process(
+            path,
+            threads=threads or None,
+            context_tokens=settings.context_tokens or None,
+            max_requests=settings.max_requests,
+            disk=disk,
+        )
 
     return open_model
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from engine.errors import RequestError
 from engine.service.http import hearth, llama_cpp, metrics, openapi
 from engine.service.http.anthropic import messages
+from engine.service.http.cors import Cors
 from engine.service.http.guard import Guard
 from engine.service.http.openai import chat, completions, embeddings, models, responses
 from engine.service.http.problems import Problem, api_of, error_response
@@ -54,6 +55,7 @@ def build_app(
         routes=[endpoint.route() for endpoint in endpoints],
         middleware=[
             Middleware(metrics.CountRequests, counters),
+            Middleware(Cors, origins),
             Middleware(Guard, Access(token, hosts, origins), limits),
         ],
         exception_handlers={HTTPException: _no_such_route},

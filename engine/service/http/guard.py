@@ -3,7 +3,7 @@
 A web page can make a browser send requests to loopback addresses, and by DNS rebinding even read the answers.
 So the Host header must name this machine, a request with an Origin comes from a page and is refused, and a
 body must be declared as JSON, which no page can send without asking first (compare CVE-2025-66414 and
-CVE-2025-49596).
+CVE-2025-49596). Pages that the settings name are let through, and answered as `cors.py` tells.
 """
 
 from __future__ import annotations
@@ -92,7 +92,10 @@ class Guard:
         server = scope.get("server")
         if not hosts or hosts == [""]:
             return server is None or server[1] is None  # a Unix socket has no name
-        return len(hosts) == 1 and (_is_loopback(hosts[0]) or hosts[0] in self._access.hosts)
+        if len(hosts) != 1:
+            return False
+        host = hosts[0].lower()
+        return _is_loopback(host) or bool({host, host.partition(":")[0]} & self._access.hosts)
 
     def _token_is_right(self, path: str, headers: Headers) -> bool:
         if self._token is None or path in OPEN_PATHS:
@@ -155,6 +158,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def _is_loopback(host: str) -> bool:
+    """host: in small letters."""
     if host.startswith("["):
         name, bracket, rest = host[1:].partition("]")
         if not bracket:
@@ -164,7 +168,7 @@ def _is_loopback(host: str) -> bool:
         rest = colon + port
     if rest and not (rest.startswith(":") and rest[1:].isascii() and rest[1:].isdigit()):
         return False
-    if name.lower() == "localhost":
+    if name == "localhost":
         return True
     try:
         return ipaddress.ip_address(name).is_loopback

@@ -46,7 +46,7 @@ class Access:
     """Who may ask.
 
     token: None asks for none: for a Unix socket that only its owner can open.
-    hosts: names beside loopback ones that the Host header may have.
+    hosts: what the Host header may be beside loopback names, in small letters; without a port, with any.
     origins: values of the Origin header that are let through; no web page is without being named here.
     """
 

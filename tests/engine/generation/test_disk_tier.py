@@ -8,9 +8,9 @@ import pytest
 
 from engine.errors import SettingsError
 from engine.generation import chunk_files, disk_tier
-from engine.generation.chunk_files import ChunkFiles
+from engine.generation.chunk_files import HEADER, ChunkFiles
 from engine.generation.chunk_keys import CHUNK_PAGES
-from engine.generation.disk_tier import DiskTier, open_disk_tier, purge
+from engine.generation.disk_tier import DiskRoom, DiskTier, open_disk_tier, purge
 
 PATIENCE = 20.0
 LIMIT = 1 << 20
@@ -21,6 +21,7 @@ class Pages:
 
 
 CHUNK = CHUNK_PAGES * Pages.page_tokens
+FILE_BYTES = HEADER.size + CHUNK_PAGES * Pages.page_bytes
 
 
 @pytest.fixture
@@ -285,8 +286,23 @@ def test_the_models_content_is_its_whole_file(tmp_path, monkeypatch):
         save_keys(t, roots)
     assert len(roots) == 2
     assert open_disk_tier(model, None) is None
-    assert open_disk_tier(model, Pages(), limit=0) is None
+    assert open_disk_tier(model, Pages(), DiskRoom(limit=0)) is None
     assert open_disk_tier(tmp_path / "gone.gguf", Pages()) is None
+
+
+def test_the_user_may_choose_the_folder_and_its_size(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEARTH_HOME", str(tmp_path / "home"))
+    model = tmp_path / "model.gguf"
+    model.write_bytes(b"x")
+    t = open_disk_tier(model, Pages(), DiskRoom(4 * FILE_BYTES, tmp_path / "elsewhere" / "kv"))
+    wait_open(t)
+    keys = t.keys(tokens(20))
+    save(t, keys)
+    kept = sum(file.stat().st_size for file in (tmp_path / "elsewhere/kv").iterdir())
+    t.close(PATIENCE)
+    assert 0 < kept <= 4 * FILE_BYTES
+    assert t.metrics().writes == 20
+    assert not (tmp_path / "home").exists() or not (tmp_path / "home/cache").exists()
 
 
 def save_keys(t, roots):

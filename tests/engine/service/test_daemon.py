@@ -253,6 +253,43 @@ def test_a_bad_setting_is_told_with_its_file(daemon_home):
     assert daemon.wait() == 1
 
 
+def test_the_settings_reach_what_they_are_about(daemon_home):
+    (daemon_home.home / "config").mkdir(parents=True)
+    (daemon_home.home / "config/service.toml").write_text(
+        """
+[http]
+allowed_origins = ["http://page"]
+body_mib = 1
+[sampling]
+temperature = 0.25
+top_k = 7
+"""
+    )
+    daemon_home.start("--model", "good")
+
+    async def scenario():
+        async def post(body, **headers):
+            pairs = list(headers.items())
+            async with exchange(
+                daemon_home.places.socket, "POST", "/v1/completions", body=body, headers=pairs
+            ) as response:
+                return response.status, await response.body()
+
+        asked = {"model": "good", "prompt": "#sampling", "top_k": 3}
+        status, answer = await post(json.dumps(asked).encode(), origin="http://page")
+        assert status == 200
+        assert "temperature=0.25, top_k=3, top_p=1.0" in json.loads(answer)["choices"][0]["text"]
+        # The head alone: an answer to it may be lost when the rest of a body is not read.
+        reader, writer = await asyncio.open_unix_connection(daemon_home.places.socket)
+        head = ("POST /v1/completions HTTP/1.1", "host: localhost", "content-type: application/json")
+        writer.write("\r\n".join((*head, f"content-length: {(1 << 20) + 1}", "", "")).encode())
+        assert b" 413 " in await reader.readline()
+        writer.close()
+        assert (await post(json.dumps(asked).encode(), origin="http://other"))[0] == 403
+
+    asyncio.run(scenario())
+
+
 def test_a_long_home_works(daemon_home, monkeypatch, tmp_path):
     home = tmp_path / ("d" * 120)
     monkeypatch.setenv("HEARTH_HOME", str(home))

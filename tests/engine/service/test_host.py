@@ -103,7 +103,7 @@ def machine():
 async def make_host(machine):
     hosts = []
 
-    def make(idle_seconds=0.0):
+    def make(idle_seconds=0.0, **options):
         hosts.append(
             ModelHost(
                 machine.open,
@@ -111,6 +111,7 @@ async def make_host(machine):
                 default="one",
                 idle_seconds=idle_seconds,
                 clock=lambda: machine.now,
+                **options,
             )
         )
         return hosts[-1]
@@ -295,6 +296,19 @@ async def test_a_failure_is_told_alike_every_time_and_never_as_the_same_exceptio
     ] * 3
     assert len({id(error) for error in told}) == 3
     assert len(machine.opened) == 1
+
+
+async def test_only_so_many_wait_for_a_model(machine, make_host):
+    machine.gate.clear()
+    host = make_host(max_waiting=2)
+    waiting = [asyncio.create_task(text(host.infill(REQUEST, name))) for name in ("one", "two")]
+    await settle()
+    with pytest.raises(EngineBusy) as caught:
+        await text(host.infill(REQUEST))
+    assert caught.value.retry_after == RETRY_SECONDS
+    machine.gate.set()
+    assert [await task for task in waiting] == ["one", "two"]
+    assert await text(host.infill(REQUEST)) == "two"
 
 
 async def test_the_kind_of_the_error_is_kept(make_host):

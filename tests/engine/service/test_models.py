@@ -3,10 +3,11 @@
 import pytest
 
 from engine.client import models as catalogue
-from engine.errors import EngineUnavailable, ModelFileError, RequestError
+from engine.errors import ModelFileError, RequestError
 from engine.service.host import ModelHost
 from engine.service.models import KnownModels, model_opener
 from engine.service.served import ServedModel
+from engine.service.settings import ServiceSettings
 from engine.types import ChatMessage, ChatRequest
 
 
@@ -29,7 +30,9 @@ async def test_the_known_are_those_on_this_machine_and_the_one_in_use(home, tiny
 
 @pytest.fixture
 async def host(home):
-    host = ModelHost(model_opener(512), KnownModels(), default="absent", idle_seconds=0)
+    host = ModelHost(
+        model_opener(ServiceSettings(context_tokens=512)), KnownModels(), default="absent", idle_seconds=0
+    )
     yield host
     await host.close()
 
@@ -59,6 +62,6 @@ async def test_a_name_that_is_not_there_is_told_by_the_catalogue(host):
 async def test_a_damaged_file_is_told(host, tmp_path):
     path = tmp_path / "bad.gguf"
     path.write_bytes(b"GGUF" + bytes(100))
-    with pytest.raises(EngineUnavailable, match=r"bad\.gguf"):
+    with pytest.raises(ModelFileError, match=r"bad\.gguf"):
         await host.load(str(path))
     assert (await host.status()).state == "failed"
