@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from pathlib import Path
+from threading import Event
 from typing import TypeVar
 
 from engine.backends.choose import load_backend
@@ -17,7 +18,7 @@ from engine.generation.disk_tier import DISK, DiskRoom, open_disk_tier
 from engine.generation.metrics import EngineMetrics
 from engine.generation.prompting import Delta, Prompt
 from engine.generation.scheduler import MAX_REQUESTS
-from engine.generation.sequence import Event
+from engine.generation.sequence import Event as SequenceEvent
 from engine.generation.sequence import Sequence as Request
 from engine.generation.speed import PromptBudget
 from engine.generation.text import TextPrompting
@@ -50,14 +51,18 @@ class InProcessEngine:
 
     model_name: shown in the status.
     load: loads the model; called on the engine thread, which starts at once.
-    max_requests: see `Scheduler`.
+    max_requests, stop_loading: see `Scheduler` and `EngineThread`.
     """
 
     def __init__(
-        self, model_name: str, load: Callable[[], LoadedModel], max_requests: int = MAX_REQUESTS
+        self,
+        model_name: str,
+        load: Callable[[], LoadedModel],
+        max_requests: int = MAX_REQUESTS,
+        stop_loading: Callable[[], None] = lambda: None,
     ) -> None:
         self._model_name = model_name
-        self._thread = EngineThread(load, max_requests)
+        self._thread = EngineThread(load, max_requests, stop_loading)
         # One worker keeps the order of prompts the order of requests; another does what may take longer, lest
         # a schema to be compiled delay a completion.
         self._prompts = ThreadPoolExecutor(1, thread_name_prefix="hearth-prompt")
@@ -184,7 +189,7 @@ class InProcessEngine:
         prompt = await loop.run_in_executor(prompts, prompt_for, model)
         room = _room(len(prompt.ids), model.backend.context_tokens)
 
-        def emit(event: Event) -> None:
+        def emit(event: SequenceEvent) -> None:
             # On the engine thread, so that the output is where the event left it.
             pieces = [event] if isinstance(event, HearthError) else prompt.deltas(event)
             _deliver(loop, events, pieces)
@@ -262,10 +267,12 @@ def open_in_process(
     disk: where the KV cache survives this engine.
     """
 
+    stopped = Event()
+
     def load() -> LoadedModel:
         gguf = open_gguf(model_path)
         prompting = TextPrompting(gguf)
-        backend = load_backend(gguf, threads=threads, context_tokens=context_tokens)
+        backend = load_backend(gguf, threads=threads, context_tokens=context_tokens, cancelled=stopped.is_set)
         return LoadedModel(backend, prompting, open_disk_tier(model_path, backend.kv_pages, disk))
 
-    return InProcessEngine(model_path.stem, load, max_requests)
+    return InProcessEngine(model_path.stem, load, max_requests, stopped.set)

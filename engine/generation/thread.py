@@ -43,12 +43,19 @@ class EngineThread:
     All methods may be called from any thread. A request that `submit` took gets its last event in every
     case: when it ends, when the engine fails, or when it is closed.
 
-    load: called on the engine thread; raises HearthError with words for the user.
+    load: called on the engine thread; raises HearthError with words for the user, or InterruptedError after
+        `stop_loading`, which may be called on any thread, at any time, and returns at once.
     max_requests: see `Scheduler`.
     """
 
-    def __init__(self, load: Callable[[], LoadedModel], max_requests: int = MAX_REQUESTS) -> None:
+    def __init__(
+        self,
+        load: Callable[[], LoadedModel],
+        max_requests: int = MAX_REQUESTS,
+        stop_loading: Callable[[], None] = lambda: None,
+    ) -> None:
         self._load = load
+        self._stop_loading = stop_loading
         self._max_requests = max_requests
         self._wake = threading.Condition()
         self._arrivals: deque[Sequence] = deque()
@@ -111,6 +118,7 @@ class EngineThread:
             self._closing = True
             self._wake.notify()
             model = self._model
+        self._stop_loading()
         if model is not None:
             model.backend.cancel()
         self._thread.join()
@@ -130,6 +138,8 @@ class EngineThread:
             self._serve(self._start())
         except HearthError as failure:
             error = failure
+        except InterruptedError:  # while it loaded
+            pass
         except Exception as failure:  # the border to the user: anything becomes words
             log.exception("The engine thread failed")
             error = EngineUnavailable(
@@ -143,8 +153,9 @@ class EngineThread:
         model = self._load()
         with self._wake:
             self._model = model
-        with suppress(InterruptedError):  # closed already
-            self_test(model.backend, self.speed)
+        with suppress(InterruptedError):
+            if not self._closing:
+                self_test(model.backend, self.speed)
         runner = Runner(model.backend, self.speed, disk=model.disk, max_requests=self._max_requests)
         if model.disk is not None:
             model.disk.wake = self._nudge

@@ -23,7 +23,11 @@ def model_opener(settings: ServiceSettings) -> Callable[[str, int], Awaitable[Ho
     disk = DiskRoom(int(settings.cache.disk_gib * (1 << 30)), folder)
 
     async def open_model(name: str, threads: int) -> HostedEngine:
-        path = await asyncio.to_thread(resolve, name)
+        checking = Checking()
+        try:
+            path = await asyncio.to_thread(resolve, name, report=checking)
+        finally:
+            checking.stopped = True
         return open_in_process(
             path,
             threads=threads or None,
@@ -33,6 +37,23 @@ def model_opener(settings: ServiceSettings) -> Callable[[str, int], Awaitable[Ho
         )
 
     return open_model
+
+
+class _Stopped(Exception):
+    """Nobody waits for the model any more."""
+
+
+class Checking:
+    """A Reporter that ends the work it is told of once nobody waits for it: threads cannot be cancelled."""
+
+    stopped = False
+
+    def progress(self, stage: str, done: int, total: int) -> None:  # noqa: ARG002 - Reporter's
+        if self.stopped:
+            raise _Stopped
+
+    def note(self, text: str) -> None:
+        pass
 
 
 class KnownModels:

@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import pytest
 
+from engine.backends import choose
+from engine.client import in_process
 from engine.client.in_process import RESERVED_TOKENS, InProcessEngine, _deliver
 from engine.errors import EngineUnavailable, ModelFileError, RequestError
 from engine.generation.prompting import Prompt
@@ -307,6 +309,29 @@ async def test_while_loading_requests_are_refused_and_status_says_so(fakes):
     await engine.wait_loaded()
     assert (await engine.status()).state == "ready"
     await engine.close()
+
+
+async def test_closing_reaches_the_load_of_a_real_model(tiny_model, monkeypatch):
+    """The load goes on until it hears of it."""
+    loading, ended = threading.Event(), []
+
+    def load_backend(gguf, *, cancelled, **options):
+        def ask():
+            loading.set()
+            return cancelled()
+
+        try:
+            while True:
+                choose.load_backend(gguf, cancelled=ask, **options).close()
+        except InterruptedError:
+            ended.append(True)
+            raise
+
+    monkeypatch.setattr(in_process, "load_backend", load_backend)
+    engine = in_process.open_in_process(tiny_model("qwen2"), threads=1, context_tokens=64)
+    assert await asyncio.to_thread(loading.wait, 30)
+    await engine.close()
+    assert ended == [True]
 
 
 async def test_a_model_that_cannot_load_is_told_in_words(fakes):

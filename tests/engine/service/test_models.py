@@ -1,9 +1,13 @@
 """Names of models, and real engines behind them."""
 
+import asyncio
+import threading
+
 import pytest
 
 from engine.client import models as catalogue
-from engine.errors import ModelFileError, RequestError
+from engine.errors import EngineUnavailable, ModelFileError, RequestError
+from engine.service import models
 from engine.service.host import ModelHost
 from engine.service.models import KnownModels, model_opener
 from engine.service.served import ServedModel
@@ -52,6 +56,27 @@ async def test_a_real_engine_by_its_path(host, tiny_model):
     for bad in (-1, 10**9):
         with pytest.raises(RequestError, match="Token ids are from 0"):
             await host.detokenize([bad])
+
+
+async def test_closing_ends_the_check_of_a_file(monkeypatch):
+    begun, ended = threading.Event(), threading.Event()
+
+    def resolve(name, *, report):
+        begun.set()
+        try:
+            while True:
+                report.progress("checking", 1, 2)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(models, "resolve", resolve)
+    host = ModelHost(model_opener(ServiceSettings()), KnownModels(), default="m", idle_seconds=0)
+    loading = asyncio.create_task(host.load())
+    assert await asyncio.to_thread(begun.wait, 30)
+    await host.close()
+    assert await asyncio.to_thread(ended.wait, 30)
+    with pytest.raises(EngineUnavailable, match="shutting down"):
+        await loading
 
 
 async def test_a_name_that_is_not_there_is_told_by_the_catalogue(host):
