@@ -29,9 +29,9 @@ def tier(tmp_path):
     """tier(content=, ...): an open tier, which is closed after the test."""
     made = []
 
-    def make(content="a" * 64, limit=LIMIT, folder=lambda: tmp_path / "kv"):
+    def make(content="a" * 64, limit=LIMIT, folder=lambda: tmp_path / "kv", **options):
         value = content if callable(content) else lambda: content
-        tier = DiskTier(Pages(), value, folder, limit)
+        tier = DiskTier(Pages(), value, folder, limit, **options)
         made.append(tier)
         wait_open(tier)
         return tier
@@ -187,8 +187,10 @@ def test_issue_380_a_chunk_counts_only_once_it_is_on_the_disk(tier, monkeypatch)
     assert t.known(keys) == 1
 
 
-def test_a_full_disk_ends_the_writing_and_nothing_else(tier, monkeypatch):
-    t = tier()
+def test_a_full_disk_ends_the_writing_for_a_while_and_nothing_else(tier, monkeypatch):
+    now = 0.0
+    t = tier(clock=lambda: now)
+    write = ChunkFiles.write
     keys = t.keys(tokens(4))
     save(t, keys[:2])
 
@@ -202,7 +204,21 @@ def test_a_full_disk_ends_the_writing_and_nothing_else(tier, monkeypatch):
     assert "No space left on device" in metrics.message
     assert restored(t, keys[:2]) == ([0, 1], True)
     assert not t.has(keys[2])
+    assert t.lost == 2
     t.save(keys, 3, lambda: pytest.fail("copied for nothing"))
+    now = disk_tier.RETRY_SECONDS - 1
+    assert not t.writable
+    now = disk_tier.RETRY_SECONDS
+    save(t, keys, 2)  # it is still full
+    metrics = t.metrics()
+    assert (metrics.state, metrics.write_failures, t.lost) == ("read-only", 2, 4)
+    monkeypatch.setattr(ChunkFiles, "write", write)
+    t.save(keys, 2, lambda: pytest.fail("copied for nothing"))
+    now = 2 * disk_tier.RETRY_SECONDS
+    save(t, keys, 2)
+    metrics = t.metrics()
+    assert (metrics.state, metrics.message, t.lost) == ("ready", "", 4)
+    assert restored(t, keys) == ([0, 1, 2, 3], True)
 
 
 def test_more_than_the_queue_holds_is_dropped(tier, monkeypatch):
