@@ -111,7 +111,7 @@ async def _serve(
     app_for = partial(
         build_app,
         host,
-        counters=Metrics(),
+        counters=Metrics(host.metrics),
         limits=Limits(body_bytes=settings.http.body_mib << 20, body_seconds=settings.http.body_seconds),
         defaults=Defaults(sampling=SamplingParams(**settings.sampling.model_dump())),
         hosts=frozenset(settings.http.allowed_hosts),

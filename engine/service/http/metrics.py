@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import TypeVar
 
@@ -11,7 +11,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from engine.generation.metrics import EngineMetrics
 from engine.service.http.endpoint import Answer, Asked, Endpoint
+from engine.service.http.engine_metrics import EngineCollector
 from engine.service.served import Embeddings, Served, ServedModel
 from engine.types import (
     ChatDelta,
@@ -31,10 +33,14 @@ _CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 
 
 class Metrics:
-    """The service's counters, in a registry of their own."""
+    """The service's counters, in a registry of their own.
 
-    def __init__(self) -> None:
+    engine: gives the counts of the engine in memory, which are shown beside them; None while there is none.
+    """
+
+    def __init__(self, engine: Callable[[], EngineMetrics | None] = lambda: None) -> None:
         registry = CollectorRegistry()
+        EngineCollector(registry, engine)
         self.registry = registry
         self.requests = Counter(
             "hearth_http_requests",
