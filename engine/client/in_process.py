@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import aclosing, suppress
@@ -77,6 +78,7 @@ class InProcessEngine:
             max_tokens=request.max_tokens,
             priority=request.priority,
             session=request.session,
+            timeout_s=request.timeout_s,
         )
 
     def complete(self, request: CompletionRequest) -> AsyncGenerator[TextDelta, None]:
@@ -87,6 +89,7 @@ class InProcessEngine:
             max_tokens=request.max_tokens,
             priority=request.priority,
             session=request.session and f"complete {request.session}",
+            timeout_s=request.timeout_s,
         )
 
     def chat(self, request: ChatRequest) -> AsyncGenerator[ChatDelta, None]:
@@ -98,6 +101,7 @@ class InProcessEngine:
             priority=request.priority,
             # Apart from completions, lest the two replace each other's KV.
             session=request.session and f"chat {request.session}",
+            timeout_s=request.timeout_s,
         )
 
     async def warm(self, request: InfillRequest) -> None:
@@ -108,6 +112,7 @@ class InProcessEngine:
             max_tokens=0,
             priority=request.priority,
             session=request.session,
+            timeout_s=request.timeout_s,
         )
         async with aclosing(stream):
             async for _ in stream:
@@ -181,8 +186,11 @@ class InProcessEngine:
         max_tokens: int,
         priority: Priority,
         session: str,
+        timeout_s: float | None,
     ) -> AsyncGenerator[Delta, None]:
         """Run one request; leaving the generator early cancels it and waits until the engine let go."""
+        # By the clock of `Runner`.
+        deadline = None if timeout_s is None else time.perf_counter() + timeout_s
         model = self._thread.model()
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[HearthError | Delta] = asyncio.Queue()
@@ -201,6 +209,7 @@ class InProcessEngine:
             session=session,
             emit=emit,
             output=prompt.output if max_tokens > 0 else None,
+            deadline=deadline,
         )
         self._thread.submit(sequence)
         ended = False

@@ -112,7 +112,11 @@ async def _serve(
         build_app,
         host,
         counters=Metrics(host.metrics),
-        limits=Limits(body_bytes=settings.http.body_mib << 20, body_seconds=settings.http.body_seconds),
+        limits=Limits(
+            body_bytes=settings.http.body_mib << 20,
+            body_seconds=settings.http.body_seconds,
+            request_seconds=settings.http.request_seconds or None,
+        ),
         defaults=Defaults(sampling=SamplingParams(**settings.sampling.model_dump())),
         hosts=frozenset(settings.http.allowed_hosts),
         origins=frozenset(settings.http.allowed_origins),

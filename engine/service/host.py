@@ -8,10 +8,10 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from engine.errors import EngineBusy, EngineUnavailable, HearthError, RequestError
+from engine.errors import DeadlineExceeded, EngineBusy, EngineUnavailable, HearthError, RequestError
 from engine.generation.metrics import EngineMetrics
 from engine.generation.scheduler import MAX_REQUESTS
 from engine.service.served import Embeddings, ServedModel
@@ -20,6 +20,7 @@ from engine.types import ChatDelta, ChatRequest, CompletionRequest, EngineStatus
 log = logging.getLogger(__name__)
 
 Delta = TypeVar("Delta", TextDelta, ChatDelta)
+Request = TypeVar("Request", InfillRequest, CompletionRequest, ChatRequest)
 Result = TypeVar("Result")
 
 RETRY_SECONDS = 5.0
@@ -134,20 +135,21 @@ class ModelHost:
 
     def infill(self, request: InfillRequest, model: str = "") -> AsyncGenerator[TextDelta, None]:
         """As `engine.client.EngineClient.infill`, by the model of that name."""
-        return self._stream(model, lambda engine: engine.infill(request))
+        return self._stream(model, request, lambda engine, left: engine.infill(left))
 
     def complete(self, request: CompletionRequest, model: str = "") -> AsyncGenerator[TextDelta, None]:
         """Continue a text as it is."""
-        return self._stream(model, lambda engine: engine.complete(request))
+        return self._stream(model, request, lambda engine, left: engine.complete(left))
 
     def chat(self, request: ChatRequest, model: str = "") -> AsyncGenerator[ChatDelta, None]:
         """As `engine.client.EngineClient.chat`, by the model of that name."""
-        return self._stream(model, lambda engine: engine.chat(request))
+        return self._stream(model, request, lambda engine, left: engine.chat(left))
 
     async def warm(self, request: InfillRequest, model: str = "") -> None:
         """Prefill the request's prompt."""
-        async with self._use(model) as loaded:
-            await self._watched(loaded, loaded.engine.warm(request))
+        left = self._countdown(request)
+        async with self._use(model, timeout_s=request.timeout_s) as loaded:
+            await self._watched(loaded, loaded.engine.warm(left()))
 
     async def models(self) -> Sequence[ServedModel]:
         """The models that requests may name; loads nothing."""
@@ -223,8 +225,13 @@ class ModelHost:
             await asyncio.wait(self._ending)
 
     @asynccontextmanager
-    async def _use(self, model: str, *, counted: bool = True) -> AsyncIterator[_Loaded]:
-        """The engine of that model, for as long as the block runs."""
+    async def _use(
+        self, model: str, *, counted: bool = True, timeout_s: float | None = None
+    ) -> AsyncIterator[_Loaded]:
+        """The engine of that model, for as long as the block runs.
+
+        timeout_s: how long to wait for it; DeadlineExceeded after.
+        """
         if self._closed:
             raise _ended()
         turn = _Turn(model or self.model, asyncio.get_running_loop().create_future())
@@ -242,6 +249,22 @@ class ModelHost:
         self._turns.append(turn)
         self._advance()
         try:
+            async with asyncio.timeout(timeout_s):
+                await self._granted(turn)
+        except TimeoutError:
+            raise DeadlineExceeded(
+                f"The model was not in memory within the {timeout_s:.1f} s that the request had.",
+                action="Try again when it is loaded, or give it more time.",
+            ) from None
+        try:
+            assert self._loaded is not None  # noqa: S101 - it is not exchanged while a request runs
+            yield self._loaded
+        finally:
+            self._running -= 1
+            self._advance()
+
+    async def _granted(self, turn: _Turn) -> None:
+        try:
             await turn.granted
         except asyncio.CancelledError:
             if turn in self._turns:
@@ -250,23 +273,31 @@ class ModelHost:
                 self._running -= 1
             self._advance()
             raise
-        try:
-            assert self._loaded is not None  # noqa: S101 - it is not exchanged while a request runs
-            yield self._loaded
-        finally:
-            self._running -= 1
-            self._advance()
 
     async def _stream(
-        self, model: str, start: Callable[[HostedEngine], AsyncGenerator[Delta, None]]
+        self,
+        model: str,
+        request: Request,
+        start: Callable[[HostedEngine, Request], AsyncGenerator[Delta, None]],
     ) -> AsyncGenerator[Delta, None]:
-        async with self._use(model) as loaded, aclosing(start(loaded.engine)) as stream:
+        left = self._countdown(request)
+        async with (
+            self._use(model, timeout_s=request.timeout_s) as loaded,
+            aclosing(start(loaded.engine, left())) as stream,
+        ):
             try:
                 async for delta in stream:
                     yield delta
             except HearthError:
                 await self._check(loaded)
                 raise
+
+    def _countdown(self, request: Request) -> Callable[[], Request]:
+        """What gives the request with the time that is left of its own."""
+        began, seconds = self._clock(), request.timeout_s
+        if seconds is None:
+            return lambda: request
+        return lambda: replace(request, timeout_s=max(0.0, began + seconds - self._clock()))
 
     async def _watched(self, loaded: _Loaded, work: Awaitable[Result]) -> Result:
         try:

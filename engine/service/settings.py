@@ -58,6 +58,7 @@ class HttpSettings(Table):
     allowed_origins: web pages that may ask and read the answers, by their exact origin.
     body_mib, body_seconds: the longest body of a request, and the time in which it must have come.
     head_seconds: the time in which a request's head must have come.
+    request_seconds: how long a request may take from then on; 0 sets no limit.
     """
 
     allowed_hosts: Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], Field(strict=False)] = ()
@@ -65,6 +66,7 @@ class HttpSettings(Table):
     body_mib: Annotated[int, Field(ge=1, le=1024)] = 16
     body_seconds: Seconds = 30.0
     head_seconds: Seconds = 15.0
+    request_seconds: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] = 0.0
 
 
 class SamplingSettings(Table):

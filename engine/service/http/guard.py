@@ -18,7 +18,16 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.errors import HearthError, RequestError
-from engine.service.http.problems import Api, Problem, api_of, error_response, internal_problem
+from engine.service.http.deadlines import begin
+from engine.service.http.problems import (
+    Api,
+    BadField,
+    Problem,
+    api_of,
+    error_response,
+    internal_problem,
+    problem_of,
+)
 from engine.service.http.settings import Access, Limits
 
 log = logging.getLogger(__name__)
@@ -52,11 +61,14 @@ class Guard:
         if refusal is None:
             try:
                 body = await self._body(receive)
+                begin(Headers(scope=scope), self._limits.request_seconds)
             except _Gone:
                 return
             except TimeoutError:
                 seconds = self._limits.body_seconds
                 refusal = _problem(408, f"The request's body did not come within {seconds:g} seconds.")
+            except BadField as error:
+                refusal = problem_of(error)
             else:
                 if body is not None:
                     await self._guarded(api, scope, _replayed(body, receive), send)

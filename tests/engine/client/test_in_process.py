@@ -12,7 +12,7 @@ import pytest
 from engine.backends import choose
 from engine.client import in_process
 from engine.client.in_process import RESERVED_TOKENS, InProcessEngine, _deliver
-from engine.errors import EngineUnavailable, ModelFileError, RequestError
+from engine.errors import DeadlineExceeded, EngineUnavailable, ModelFileError, RequestError
 from engine.generation.prompting import Prompt
 from engine.generation.speed import MAX_CHUNK
 from engine.generation.thread import LoadedModel
@@ -309,6 +309,23 @@ async def test_while_loading_requests_are_refused_and_status_says_so(fakes):
     await engine.wait_loaded()
     assert (await engine.status()).state == "ready"
     await engine.close()
+
+
+@pytest.mark.parametrize("route", ["infill", "complete", "chat", "warm"])
+async def test_a_request_has_the_time_that_it_says(setup, route):
+    requests = {
+        "complete": CompletionRequest("text"),
+        "chat": ChatRequest((ChatMessage("user", "text"),)),
+    }
+    request = requests.get(route, InfillRequest("text", ""))
+
+    async def ask(seconds):
+        asked = getattr(setup.engine, route)(replace(request, timeout_s=seconds))
+        return await (asked if route == "warm" else collect(asked))
+
+    await ask(600.0)
+    with pytest.raises(DeadlineExceeded):
+        await ask(1e-9)  # it has passed when the engine's thread looks
 
 
 async def test_closing_reaches_the_load_of_a_real_model(tiny_model, monkeypatch):

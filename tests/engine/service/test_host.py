@@ -2,10 +2,11 @@
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 
-from engine.errors import EngineBusy, EngineUnavailable, ModelFileError, RequestError
+from engine.errors import DeadlineExceeded, EngineBusy, EngineUnavailable, ModelFileError, RequestError
 from engine.generation.metrics import EngineMetrics
 from engine.service.host import RETRY_SECONDS, ModelHost
 from engine.service.http.problems import BadField
@@ -27,6 +28,7 @@ class Engine:
 
     async def infill(self, request):
         self.machine.asked.append(self.model)
+        self.machine.times_left.append(request.timeout_s)
         try:
             yield TextDelta(self.model)
             await self.go.wait()
@@ -38,6 +40,7 @@ class Engine:
 
     async def warm(self, request):
         self.machine.asked.append(f"warm {self.model}")
+        self.machine.times_left.append(request.timeout_s)
 
     async def tokenize(self, text, *, special):
         return [len(text), special]
@@ -76,7 +79,7 @@ class Machine:
         self.freed = asyncio.Event()
         self.asked, self.ended, self.broken = [], [], {}
         self.now = 0.0
-        self.threads = []
+        self.threads, self.times_left = [], []
 
     async def known(self, used):
         return (ServedModel(used),)
@@ -296,6 +299,31 @@ async def test_a_failure_is_told_alike_every_time_and_never_as_the_same_exceptio
     ] * 3
     assert len({id(error) for error in told}) == 3
     assert len(machine.opened) == 1
+
+
+async def test_a_request_waits_for_its_model_no_longer_than_it_may(machine, make_host):
+    machine.gate.clear()
+    host = make_host()
+    with pytest.raises(DeadlineExceeded, match="not in memory within"):
+        await text(host.infill(replace(REQUEST, timeout_s=0.001)))
+    with pytest.raises(DeadlineExceeded):
+        await host.warm(replace(REQUEST, timeout_s=0.001))
+    assert (host.counts.waiting, host.counts.running) == (0, 0)
+    machine.gate.set()
+    assert await text(host.infill(REQUEST)) == "one"
+    assert machine.asked == ["one"]
+
+
+async def test_the_engine_gets_the_time_that_is_left(machine, make_host):
+    machine.gate.clear()
+    host = make_host()
+    asked = asyncio.create_task(text(host.infill(replace(REQUEST, timeout_s=600.0))))
+    warmed = asyncio.create_task(host.warm(replace(REQUEST, timeout_s=500.0)))
+    await settle()
+    machine.now += 100.0
+    machine.gate.set()
+    await asyncio.gather(asked, warmed)
+    assert machine.times_left == [500.0, 400.0]
 
 
 async def test_only_so_many_wait_for_a_model(machine, make_host):

@@ -60,6 +60,7 @@ def test_whole_numbers_of_minutes_are_fine():
         ("[http]\nbody_mib = 0", "http.body_mib"),
         ("[http]\nbody_seconds = 0", "http.body_seconds"),
         ("[http]\nhead_seconds = inf", "http.head_seconds"),
+        ("[http]\nrequest_seconds = -1", "http.request_seconds"),
         ("[sampling]\ntemperature = -1", "sampling.temperature"),
         ("[sampling]\ntemperature = nan", "sampling.temperature"),
         ("[sampling]\ntop_p = 0", "sampling.top_p"),
