@@ -74,6 +74,8 @@ class InfillRequest:
     max_tokens: the most tokens to generate.
     prompt_budget: the most prompt tokens to use; None lets the engine choose from its measured speed.
     stop: strings that end the generation; the string itself is not part of the output.
+    timeout_s: seconds within which it must have ended, the wait for the model included; None for no limit. A
+        generation that has begun by then ends with what it has, for the reason LENGTH.
     """
 
     prefix: str
@@ -86,6 +88,7 @@ class InfillRequest:
     sampling: SamplingParams = field(default_factory=SamplingParams)
     stop: tuple[str, ...] = ()
     priority: Priority = Priority.COMPLETION
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class CompletionRequest:
 
     prompt: text, encoded with special tokens off, or token ids.
     top_logprobs: None for no log probabilities; else how many alternatives each token's entry lists.
+    timeout_s: as in InfillRequest.
     """
 
     prompt: str | tuple[int, ...]
@@ -104,6 +108,7 @@ class CompletionRequest:
     constraint: Constraint | None = None
     top_logprobs: int | None = None
     priority: Priority = Priority.CHAT
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +180,7 @@ class ChatRequest:
     thinking: None leaves it to the model's template.
     thinking_budget: the most reasoning tokens; then the reasoning is closed in time for the reply.
     top_logprobs: as in CompletionRequest.
+    timeout_s: as in InfillRequest.
     """
 
     messages: tuple[ChatMessage, ...]
@@ -191,6 +197,7 @@ class ChatRequest:
     thinking_budget: int | None = None
     top_logprobs: int | None = None
     priority: Priority = Priority.CHAT
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,15 +15,22 @@ if TYPE_CHECKING:
     from engine._native import GgufFile
 
 
-def load_backend(gguf: GgufFile, *, threads: int | None, context_tokens: int | None) -> Backend:
+def load_backend(
+    gguf: GgufFile,
+    *,
+    threads: int | None,
+    context_tokens: int | None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Backend:
     """Load the model's weights; the back end's `kernels` tells which one it is.
 
+    cancelled: asked now and then while our own engine loads; InterruptedError when it says so.
     Raises ModelFileError when no back end here runs the file, EngineUnavailable when memory is short.
     """
     ours = architectures()
     architecture = gguf.get("general.architecture")
     if architecture in ours or not isinstance(architecture, str):
-        return NativeBackend(gguf, threads=threads, context_tokens=context_tokens)
+        return NativeBackend(gguf, threads=threads, context_tokens=context_tokens, cancelled=cancelled)
     path = Path(gguf.path)
     if llama_cpp.installed():
         return llama_cpp.LlamaCppBackend(path, threads=threads, context_tokens=context_tokens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -57,11 +58,17 @@ class NativeBackend:
     threads: None takes one for each physical core.
     context_tokens: the longest sequence; None takes DEFAULT_CONTEXT, and both are limited by the model and
         by the memory set aside for the KV cache.
+    cancelled: asked now and then while the weights are read; InterruptedError when it says so.
     Raises ModelFileError when the model cannot run, EngineUnavailable when memory is short.
     """
 
     def __init__(
-        self, gguf: GgufFile, *, threads: int | None = None, context_tokens: int | None = None
+        self,
+        gguf: GgufFile,
+        *,
+        threads: int | None = None,
+        context_tokens: int | None = None,
+        cancelled: Callable[[], bool] | None = None,
     ) -> None:
         native = _extension()
         path = Path(gguf.path)
@@ -69,7 +76,7 @@ class NativeBackend:
         self.name = _name(gguf)
         self.threads = threads if threads is not None else default_threads()
         try:
-            model = native.Model(gguf)
+            model = native.Model(gguf, cancelled=cancelled)
             pages = KV_BYTES // (KV_PAGE * kv_bytes_per_token(gguf, model.n_layers))
             most = max(1, pages) * KV_PAGE
             self.context_tokens = min(context_tokens or DEFAULT_CONTEXT, model.n_context_train, most)

@@ -16,7 +16,7 @@ from engine.generation.disk_tier import DiskTier
 from engine.generation.metrics import EngineMetrics
 from engine.generation.prefix_cache import PrefixCache, token_array
 from engine.generation.residency import Residency
-from engine.generation.scheduler import Scheduler
+from engine.generation.scheduler import MAX_REQUESTS, Scheduler
 from engine.generation.sequence import Event, Sequence
 from engine.generation.speed import MIN_CHUNK, Speed
 from engine.types import FinishReason, Priority, TextDelta
@@ -68,11 +68,12 @@ class Runner:
         speed: Speed,
         clock: Callable[[], float] = time.perf_counter,
         disk: DiskTier | None = None,
+        max_requests: int = MAX_REQUESTS,
     ) -> None:
         self._backend = backend
         self._speed = speed
         self._clock = clock
-        self._scheduler = Scheduler(backend.kv_tokens)
+        self._scheduler = Scheduler(backend.kv_tokens, max_requests)
         self._cache = PrefixCache(backend, disk)
         self._residency = Residency(backend, self._cache)
         self._ready: list[Sequence] = []

@@ -11,18 +11,49 @@ from pathlib import Path
 from engine.catalogue.lookup import all_entries, resolve
 from engine.catalogue.status import ModelState, status_of
 from engine.client.in_process import open_in_process
+from engine.generation.disk_tier import DiskRoom
 from engine.service.host import HostedEngine
 from engine.service.served import ServedModel
+from engine.service.settings import ServiceSettings
 
 
-def model_opener(context_tokens: int | None) -> Callable[[str, int], Awaitable[HostedEngine]]:
+def model_opener(settings: ServiceSettings) -> Callable[[str, int], Awaitable[HostedEngine]]:
     """For `ModelHost`: finds the file (which hashes it at the first use) and begins to load it."""
+    folder = Path(settings.cache.folder).expanduser() if settings.cache.folder else None
+    disk = DiskRoom(int(settings.cache.disk_gib * (1 << 30)), folder)
 
     async def open_model(name: str, threads: int) -> HostedEngine:
-        path = await asyncio.to_thread(resolve, name)
-        return open_in_process(path, threads=threads or None, context_tokens=context_tokens)
+        checking = Checking()
+        try:
+            path = await asyncio.to_thread(resolve, name, report=checking)
+        finally:
+            checking.stopped = True
+        return open_in_process(
+            path,
+            threads=threads or None,
+            context_tokens=settings.context_tokens or None,
+            max_requests=settings.max_requests,
+            disk=disk,
+        )
 
     return open_model
+
+
+class _Stopped(Exception):
+    """Nobody waits for the model any more."""
+
+
+class Checking:
+    """A Reporter that ends the work it is told of once nobody waits for it: threads cannot be cancelled."""
+
+    stopped = False
+
+    def progress(self, stage: str, done: int, total: int) -> None:  # noqa: ARG002 - Reporter's
+        if self.stopped:
+            raise _Stopped
+
+    def note(self, text: str) -> None:
+        pass
 
 
 class KnownModels:

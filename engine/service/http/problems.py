@@ -13,10 +13,12 @@ from engine.errors import (
     EngineBusy,
     EngineUnavailable,
     HearthError,
+    ModelFileError,
     ModelNotFound,
     PromptTooLong,
     RequestError,
 )
+from engine.service.wire import error_to_json
 
 
 class BadField(RequestError):
@@ -65,6 +67,7 @@ _STATUS: tuple[tuple[type[HearthError], int], ...] = (
     (RequestError, 400),
     (EngineBusy, 429),
     (EngineUnavailable, 503),
+    (ModelFileError, 503),
     (DeadlineExceeded, 504),
 )
 
@@ -148,15 +151,7 @@ def error_body(api: Api, problem: Problem) -> dict[str, object]:
             kind = _named(_LLAMA_CPP_TYPES, problem.status, "server_error")
             return {"error": {"code": problem.status, "message": str(error), "type": kind}}
         case Api.HEARTH:
-            told: dict[str, object] = {
-                "kind": error.code,
-                "what": error.what,
-                "meaning": error.meaning,
-                "action": error.action,
-            }
-            if isinstance(error, EngineBusy):
-                told["retry_after"] = error.retry_after
-            return {"error": told}
+            return error_to_json(error)
 
 
 def error_response(api: Api, problem: Problem, *, close: bool = False) -> JSONResponse:

@@ -47,6 +47,22 @@ def test_a_submitted_request_runs_to_its_end(started, fakes):
     assert events[-1].finish is not None
 
 
+def test_closing_stops_a_load_that_can_be_stopped():
+    loading, stopped = threading.Event(), threading.Event()
+
+    def load():
+        loading.set()
+        assert stopped.wait(PATIENCE)
+        raise InterruptedError
+
+    thread = EngineThread(load, stop_loading=stopped.set)
+    assert loading.wait(PATIENCE)
+    thread.close()
+    assert thread.loaded.is_set()
+    with pytest.raises(EngineUnavailable, match="shut down"):
+        thread.model()
+
+
 def test_closing_while_the_model_loads_waits_for_it_and_frees_it(fakes):
     backend = fakes.Backend()
     loading, go_on = threading.Event(), threading.Event()

@@ -1,12 +1,17 @@
 """Names of models, and real engines behind them."""
 
+import asyncio
+import threading
+
 import pytest
 
 from engine.client import models as catalogue
 from engine.errors import EngineUnavailable, ModelFileError, RequestError
+from engine.service import models
 from engine.service.host import ModelHost
 from engine.service.models import KnownModels, model_opener
 from engine.service.served import ServedModel
+from engine.service.settings import ServiceSettings
 from engine.types import ChatMessage, ChatRequest
 
 
@@ -29,7 +34,9 @@ async def test_the_known_are_those_on_this_machine_and_the_one_in_use(home, tiny
 
 @pytest.fixture
 async def host(home):
-    host = ModelHost(model_opener(512), KnownModels(), default="absent", idle_seconds=0)
+    host = ModelHost(
+        model_opener(ServiceSettings(context_tokens=512)), KnownModels(), default="absent", idle_seconds=0
+    )
     yield host
     await host.close()
 
@@ -51,6 +58,27 @@ async def test_a_real_engine_by_its_path(host, tiny_model):
             await host.detokenize([bad])
 
 
+async def test_closing_ends_the_check_of_a_file(monkeypatch):
+    begun, ended = threading.Event(), threading.Event()
+
+    def resolve(name, *, report):
+        begun.set()
+        try:
+            while True:
+                report.progress("checking", 1, 2)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(models, "resolve", resolve)
+    host = ModelHost(model_opener(ServiceSettings()), KnownModels(), default="m", idle_seconds=0)
+    loading = asyncio.create_task(host.load())
+    assert await asyncio.to_thread(begun.wait, 30)
+    await host.close()
+    assert await asyncio.to_thread(ended.wait, 30)
+    with pytest.raises(EngineUnavailable, match="shutting down"):
+        await loading
+
+
 async def test_a_name_that_is_not_there_is_told_by_the_catalogue(host):
     with pytest.raises(ModelFileError, match="'absent'"):
         await host.load()
@@ -59,6 +87,6 @@ async def test_a_name_that_is_not_there_is_told_by_the_catalogue(host):
 async def test_a_damaged_file_is_told(host, tmp_path):
     path = tmp_path / "bad.gguf"
     path.write_bytes(b"GGUF" + bytes(100))
-    with pytest.raises(EngineUnavailable, match=r"bad\.gguf"):
+    with pytest.raises(ModelFileError, match=r"bad\.gguf"):
         await host.load(str(path))
     assert (await host.status()).state == "failed"
