@@ -1,0 +1,277 @@
+"""The soak itself: first every question to a cold daemon, then all of it at once to a real one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.soak.answers import Answer
+from bench.soak.asking import Client, Cut, Fault, Question
+from bench.soak.questions import Known, Pool, Series, source_text
+from bench.soak.watch import Life, daemon_pid, kill, look, quiet_state, streams_running, watch
+from engine import paths
+from engine.client import service
+from engine.client.link import DaemonLink
+from engine.client.start import COMMAND
+from engine.service.places import find_places
+from engine.service.settings import FILE_NAME
+
+COLD = (sys.executable, "-P", "-m", "bench.soak.cold")
+SHARES = {
+    "keys": 30,
+    "chats": 25,
+    "holes": 8,
+    "warm": 4,
+    "sampled": 8,
+    "choices": 4,
+    "logprobs": 4,
+    "constrained": 6,
+    "tools": 4,
+    "nearly full": 1,
+    "too long": 1,
+    "small": 4,
+    "refused": 1,
+}
+"""How often a series of each kind is begun."""
+
+PROGRAMS = 4
+"""The clients belong to so many programs, each of which finds and starts the daemon for itself."""
+
+ATTEMPTS = 5
+PAGES_BACK, PAGES_LOST = "all KV pages were given back", "were not given back"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """cancelled: the share of requests whose client goes away. kills: in the first half of the requests."""
+
+    model: str
+    requests: int = 2000
+    clients: int = 32
+    cancelled: float = 0.3
+    kills: int = 2
+    seed: int = 0
+    context_tokens: int = 1024
+    threads: int = 0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What happened; `faults` has a line for each thing that must not."""
+
+    asked: Counter[str] = field(default_factory=Counter)
+    whole: Counter[str] = field(default_factory=Counter)
+    cut: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
+    wrong: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    refused: int = 0
+    kills: int = 0
+    questions: int = 0
+    cold_seconds: float = 0.0
+    seconds: float = 0.0
+    lives: list[Life] = field(default_factory=list)
+    files: tuple[int, int] = (0, 0)
+    threads: tuple[int, int] = (0, 0)
+    cache: dict[str, Any] = field(default_factory=dict)
+
+
+@asynccontextmanager
+async def home(context_tokens: int) -> AsyncIterator[Path]:
+    """A HEARTH_HOME of its own; what runs there is ended."""
+    before = os.environ.get(paths.HOME_VARIABLE)
+    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+        os.environ[paths.HOME_VARIABLE] = folder
+        (Path(folder) / "config").mkdir()
+        (Path(folder) / "config" / FILE_NAME).write_text(f"context_tokens = {context_tokens}\n")
+        try:
+            yield Path(folder)
+        finally:
+            await asyncio.to_thread(service.stop)
+            if before is None:
+                del os.environ[paths.HOME_VARIABLE]
+            else:
+                os.environ[paths.HOME_VARIABLE] = before
+
+
+def _link(settings: Settings, command: Sequence[str] = COMMAND) -> DaemonLink:
+    threads = ("--threads", str(settings.threads)) if settings.threads else ()
+    return DaemonLink(("--model", settings.model, *threads), command=command)
+
+
+async def cold_answers(settings: Settings, rng: random.Random) -> dict[str, list[Series]]:
+    """Every question with its answer from an engine to which each request is the first."""
+    async with home(settings.context_tokens):
+        client = Client(_link(settings, COLD), settings.model)
+        try:
+            await client.engine.load()
+
+            async def ask(question: Question) -> Answer:
+                answer, lost = await client.ask(question)
+                if lost or not answer.end:
+                    raise Fault(f"no cold answer to {question}: {answer}, {lost}")
+                return answer
+
+            text = source_text()
+            status = await client.engine.status()
+            tokens = await client.tokenize(text[: 8 * status.context_tokens])
+            text = text[: 8 * status.context_tokens]
+            return await Pool(rng, settings.model, status, ask, tokens, text).build()
+        finally:
+            await client.close()
+
+
+class Soak:
+    """One run. `outcome` grows meanwhile."""
+
+    def __init__(self, settings: Settings, pool: dict[str, list[Series]], rng: random.Random) -> None:
+        self.settings = settings
+        self.outcome = Outcome(questions=sum(len(series) for kind in pool.values() for series in kind))
+        self._rng = rng
+        self._jobs = self._plan(pool)
+        self._begun = 0
+        self._in_flight = 0
+        self._deaths: list[tuple[float, float]] = []
+        self._dying = 0.0
+
+    def _plan(self, pool: dict[str, list[Series]]) -> deque[list[tuple[Known, Cut | None]]]:
+        """What the clients take from: series, with what is cancelled and when, as the seed says."""
+        rng, jobs, left = self._rng, deque[list[tuple[Known, Cut | None]]](), self.settings.requests
+        kinds = [kind for kind in SHARES if kind in pool]
+        weights = [SHARES[kind] / _mean_length(pool[kind]) for kind in kinds]
+        while left > 0:
+            (kind,) = rng.choices(kinds, weights)
+            series = rng.choice(pool[kind])
+            first = rng.randrange(len(series)) if kind == "keys" else 0
+            part = series[first:][:left]
+            jobs.append([(known, self._cut()) for known in part])
+            left -= len(part)
+        return jobs
+
+    def _cut(self) -> Cut | None:
+        if self._rng.random() >= self.settings.cancelled:
+            return None
+        return Cut(self._rng.choice((1, 1, 2, 3, 5, 8, 1000)), self._rng.choice((0.02, 0.1, 0.3, 1.0, 3.0)))
+
+    async def run(self) -> Outcome:
+        settings, outcome = self.settings, self.outcome
+        async with home(settings.context_tokens) as folder:
+            places = find_places()
+            links = [_link(settings) for _ in range(PROGRAMS)]
+            clients = [Client(links[number % PROGRAMS], settings.model) for number in range(settings.clients)]
+            await clients[0].engine.load()
+            before = look(daemon_pid(places) or 0, 0)
+            watching = asyncio.create_task(watch(places, outcome.lives, lambda: self._begun))
+            started = time.monotonic()
+            killing = asyncio.create_task(self._kill_now_and_then(clients[0]))
+            try:
+                await asyncio.gather(*(self._client(client) for client in clients))
+                await killing
+            finally:
+                killing.cancel()
+                outcome.seconds = time.monotonic() - started
+                outcome.refused = sum(client.refused for client in clients)
+                for client in clients:
+                    await client.close()
+            state = await quiet_state(places)
+            outcome.cache = state["cache"]
+            if await streams_running(places):
+                outcome.faults.append("/metrics says that streams run when none does")
+            watching.cancel()
+            after = look(state["pid"], self._begun)
+            if before is None or after is None:
+                outcome.faults.append("the daemon could not be watched")
+            else:
+                outcome.files = (before.files, after.files)
+                outcome.threads = (before.threads, after.threads)
+            await asyncio.to_thread(service.stop)
+            self._account((folder / "logs" / "daemon.log").read_text(encoding="utf-8"))
+        return outcome
+
+    def _account(self, log: str) -> None:
+        """Whether the last daemon freed every page; the killed ones could not say."""
+        if PAGES_LOST in log:
+            self.outcome.faults.append("KV pages leaked: " + log[log.index(PAGES_LOST) - 60 :][:100])
+        if log.count(PAGES_BACK) != 1:
+            self.outcome.faults.append("the last daemon did not say that all KV pages were given back")
+        for word in (" ERROR ", " CRITICAL ", "Traceback"):
+            if word in log:
+                self.outcome.faults.append(f"the log has{word}: {log[log.index(word) :][:2000]}")
+
+    async def _client(self, client: Client) -> None:
+        while self._jobs:
+            for known, cut in self._jobs.popleft():
+                await self._ask(client, known, cut)
+
+    async def _ask(self, client: Client, known: Known, cut: Cut | None) -> None:
+        kind, outcome = known.question.kind, self.outcome
+        self._begun += 1
+        outcome.asked[kind] += 1
+        for _ in range(ATTEMPTS):
+            began = time.monotonic()
+            self._in_flight += 1
+            try:
+                answer, lost = await client.ask(known.question, cut)
+            except (Fault, TimeoutError) as error:
+                outcome.faults.append(f"{kind} {known.question.route}: {error!r}")
+                return
+            finally:
+                self._in_flight -= 1
+            if not answer.agrees_with(known.cold):
+                outcome.wrong[kind] += 1
+                outcome.faults.append(f"{kind} {known.question.route}: {answer} instead of {known.cold}")
+                return
+            if not lost:
+                (outcome.whole if answer.end else outcome.cut)[kind] += 1
+                return
+            outcome.lost[kind] += 1
+            if not self._a_death_since(began):
+                outcome.faults.append(f"{kind} {known.question.route}: lost without a kill: {lost}")
+        outcome.faults.append(f"{kind} {known.question.route}: not answered after {ATTEMPTS} attempts")
+
+    def _a_death_since(self, moment: float) -> bool:
+        return self._dying > 0 or any(end >= moment for _, end in self._deaths)
+
+    async def _kill_now_and_then(self, client: Client) -> None:
+        places = find_places()
+        kills, requests = self.settings.kills, self.settings.requests
+        for number in range(kills):
+            # At a random time in its share of the first half, with requests in flight.
+            due = (number + self._rng.uniform(0.3, 1.0)) * requests / (2 * kills)
+            while self._begun < due or self._in_flight == 0:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(self._rng.random())
+            pid = daemon_pid(places)
+            if pid is None:
+                self.outcome.faults.append("there was no daemon to kill")
+                return
+            self._dying = time.monotonic()
+            await kill(pid)
+            self._deaths.append((self._dying, time.monotonic()))
+            self._dying = 0.0
+            self.outcome.kills += 1
+
+
+def _mean_length(kind: list[Series]) -> float:
+    return sum(len(series) for series in kind) / len(kind)
+
+
+async def soak(settings: Settings) -> Outcome:
+    """Cold answers, then the soak."""
+    rng = random.Random(settings.seed)
+    begin = time.monotonic()
+    pool = await cold_answers(settings, rng)
+    cold_seconds = time.monotonic() - begin
+    outcome = await Soak(settings, pool, rng).run()
+    outcome.cold_seconds = cold_seconds
+    return outcome
