@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 
 from bench.soak.answers import EVENTS, Answer, of_delta, of_json
+from engine.client.http import NotListening
 from engine.client.link import DaemonLink
 from engine.client.remote import RemoteEngine
 from engine.errors import EngineBusy, EngineUnavailable, HearthError
@@ -91,6 +92,8 @@ class Client:
                 if not patience.expired():
                     raise
                 return answer, ""
+            except NotListening:
+                await self._link.ensure()  # as our own client does by itself
             except EngineBusy as busy:
                 self.refused += 1
                 await asyncio.sleep(busy.retry_after)
@@ -147,9 +150,7 @@ class Client:
                     if line.startswith("data: ") and line != "data: [DONE]":
                         yield _read(question, json.loads(line.removeprefix("data: ")))
         except httpx2.ConnectError:
-            # Nobody listens: as our own client does, start one. The caller asks again.
-            await self._link.ensure()
-            raise Lost("nobody listened") from None
+            raise NotListening from None
         except httpx2.TimeoutException:
             raise TimeoutError from None
         except httpx2.TransportError as error:

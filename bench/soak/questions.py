@@ -165,7 +165,8 @@ class Pool:
         return questions
 
     def _sampled(self) -> list[Question]:
-        body = {"model": self._model, "max_tokens": 12, "temperature": 0.8, "top_p": 0.95}
+        plain: dict[str, Any] = {"model": self._model, "max_tokens": 12}
+        body = {**plain, "temperature": 0.8, "top_p": 0.95}
         prompts = [self._cut(0.08 * self._unit) for _ in range(3)]
         return [
             *(
@@ -182,7 +183,7 @@ class Pool:
                 Question(
                     "logprobs",
                     "/v1/completions",
-                    {"model": self._model, "max_tokens": 8, "prompt": prompt, "logprobs": 2, "stream": True},
+                    {**plain, "prompt": prompt, "logprobs": 2, "stream": True},
                 )
                 for prompt in prompts
             ),
@@ -248,12 +249,11 @@ class Pool:
     def _around_the_window(self) -> list[Question]:
         """Prompts that leave a few tokens of the window, and ones that are longer than it."""
         long = (self._tokens * 2)[: self._window + 5]
+        nearly = tuple(long[9 : self._window])
         body = {"model": self._model, "max_tokens": 64}
         return [
             Question("nearly full", "/v1/completions", {**body, "prompt": long[: self._window - 12]}),
-            Question(
-                "nearly full", "complete", CompletionRequest(tuple(long[9 : self._window]), max_tokens=64)
-            ),
+            Question("nearly full", "complete", CompletionRequest(nearly, max_tokens=64)),
             Question("too long", "/v1/completions", {**body, "prompt": long}),
         ]
 

@@ -173,7 +173,7 @@ class Soak:
             before = look(daemon_pid(places) or 0, 0)
             watching = asyncio.create_task(watch(places, outcome.lives, lambda: self._begun))
             started = time.monotonic()
-            killing = asyncio.create_task(self._kill_now_and_then(clients[0]))
+            killing = asyncio.create_task(self._kill_now_and_then())
             try:
                 await asyncio.gather(*(self._client(client) for client in clients))
                 await killing
@@ -242,7 +242,7 @@ class Soak:
     def _a_death_since(self, moment: float) -> bool:
         return self._dying > 0 or any(end >= moment for _, end in self._deaths)
 
-    async def _kill_now_and_then(self, client: Client) -> None:
+    async def _kill_now_and_then(self) -> None:
         places = find_places()
         kills, requests = self.settings.kills, self.settings.requests
         for number in range(kills):
