@@ -34,6 +34,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "wrong": sum(outcome.wrong.values()),
         "refused_and_asked_again": outcome.refused,
         "kills": outcome.kills,
+        "harms_to_the_disk_cache": outcome.harms,
         "questions": outcome.questions,
         "cold_seconds": round(outcome.cold_seconds, 1),
         "seconds": round(outcome.seconds, 1),
@@ -71,6 +72,7 @@ def main() -> int:
     for name in ("requests", "clients", "kills", "seed", "threads"):
         parser.add_argument(f"--{name}", type=int, default=getattr(Settings("", threads=0), name))
     parser.add_argument("--context", type=int, default=Settings("").context_tokens, help="tokens")
+    parser.add_argument("--spoil", action="store_true", help="spoil the disk cache meanwhile")
     parser.add_argument("--json", type=Path, help="file to record the result in")
     args = parser.parse_args()
     settings = Settings(
@@ -81,6 +83,7 @@ def main() -> int:
         seed=args.seed,
         context_tokens=args.context,
         threads=args.threads,
+        spoil=args.spoil,
     )
     where = machine.describe()
     outcome = asyncio.run(soak(settings))

@@ -120,7 +120,7 @@ class Client:
 
     async def _own(self, question: Question) -> AsyncGenerator[Answer, None]:
         try:
-            if question.route == "warm":
+            if isinstance(question.body, InfillRequest) and question.route == "warm":
                 await self.engine.warm(question.body)
                 yield Answer(end="warm")
                 return

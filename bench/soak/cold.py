@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from engine.backends.choose import load_backend
@@ -18,6 +19,7 @@ from engine.generation.text import TextPrompting
 from engine.generation.thread import LoadedModel
 from engine.service import models
 from engine.service.__main__ import main
+from engine.service.host import HostedEngine
 
 
 class ForgetfulBackend:
@@ -35,7 +37,7 @@ class ForgetfulBackend:
         raise MemoryError
 
 
-def model_opener(context_tokens: int | None):
+def model_opener(context_tokens: int | None) -> Callable[[str, int], Awaitable[HostedEngine]]:
     async def open_model(name: str, threads: int) -> InProcessEngine:
         path = await asyncio.to_thread(resolve, name)
 
@@ -50,5 +52,5 @@ def model_opener(context_tokens: int | None):
 
 
 if __name__ == "__main__":
-    models.model_opener = model_opener  # type: ignore[assignment]
+    models.model_opener = model_opener
     sys.exit(main())

@@ -135,7 +135,7 @@ class Pool:
             case 3:
                 body = {"model": self._model, "instructions": SYSTEM, "input": history}
                 return "/v1/responses", {**body, "max_output_tokens": tokens, "stream": True}
-        messages = tuple(ChatMessage(**message) for message in [system, *history])
+        messages = tuple(ChatMessage(message["role"], message["content"]) for message in [system, *history])
         return "chat", ChatRequest(messages, session=session, max_tokens=tokens)
 
     def _single(self) -> list[Question]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -18,11 +19,13 @@ from typing import Any
 from bench.soak.answers import Answer
 from bench.soak.asking import Client, Cut, Fault, Question
 from bench.soak.questions import Known, Pool, Series, source_text
-from bench.soak.watch import Life, daemon_pid, kill, look, quiet_state, streams_running, watch
+from bench.soak.trouble import Killer, spoil_the_disk
+from bench.soak.watch import Life, daemon_pid, look, quiet_state, streams_running, watch
 from engine import paths
 from engine.client import service
 from engine.client.link import DaemonLink
 from engine.client.start import COMMAND
+from engine.errors import EngineUnavailable
 from engine.service.places import find_places
 from engine.service.settings import FILE_NAME
 
@@ -53,7 +56,10 @@ PAGES_BACK, PAGES_LOST = "all KV pages were given back", "were not given back"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """cancelled: the share of requests whose client goes away. kills: in the first half of the requests."""
+    """cancelled: the share of requests whose client goes away. kills: in the first half of the requests.
+
+    spoil: whether the disk cache is spoilt meanwhile.
+    """
 
     model: str
     requests: int = 2000
@@ -63,6 +69,7 @@ class Settings:
     seed: int = 0
     context_tokens: int = 1024
     threads: int = 0
+    spoil: bool = False
 
 
 @dataclass(slots=True)
@@ -77,6 +84,7 @@ class Outcome:
     faults: list[str] = field(default_factory=list)
     refused: int = 0
     kills: int = 0
+    harms: list[str] = field(default_factory=list)
     questions: int = 0
     cold_seconds: float = 0.0
     seconds: float = 0.0
@@ -97,11 +105,20 @@ async def home(context_tokens: int) -> AsyncIterator[Path]:
         try:
             yield Path(folder)
         finally:
-            await asyncio.to_thread(service.stop)
+            await asyncio.to_thread(_end)
             if before is None:
                 del os.environ[paths.HOME_VARIABLE]
             else:
                 os.environ[paths.HOME_VARIABLE] = before
+
+
+def _end() -> None:
+    try:
+        service.stop()
+    except EngineUnavailable:  # hung, which is a fault; it must not outlive us all the same
+        if (pid := daemon_pid(find_places())) is not None:
+            os.kill(pid, signal.SIGKILL)
+        raise
 
 
 def _link(settings: Settings, command: Sequence[str] = COMMAND) -> DaemonLink:
@@ -141,8 +158,6 @@ class Soak:
         self._jobs = self._plan(pool)
         self._begun = 0
         self._in_flight = 0
-        self._deaths: list[tuple[float, float]] = []
-        self._dying = 0.0
 
     def _plan(self, pool: dict[str, list[Series]]) -> deque[list[tuple[Known, Cut | None]]]:
         """What the clients take from: series, with what is cancelled and when, as the seed says."""
@@ -173,12 +188,18 @@ class Soak:
             before = look(daemon_pid(places) or 0, 0)
             watching = asyncio.create_task(watch(places, outcome.lives, lambda: self._begun))
             started = time.monotonic()
-            killing = asyncio.create_task(self._kill_now_and_then())
+            killer = Killer(places, self._rng, lambda: self._begun, lambda: self._in_flight)
+            troubles = [asyncio.create_task(killer.run(settings.kills, settings.requests))]
+            if settings.spoil:
+                troubles.append(asyncio.create_task(self._spoil()))
             try:
-                await asyncio.gather(*(self._client(client) for client in clients))
-                await killing
+                await asyncio.gather(*(self._client(client, killer) for client in clients))
+                await asyncio.gather(*troubles)
+                await clients[0].engine.load()  # the last death may have come after the last request
             finally:
-                killing.cancel()
+                for trouble in troubles:
+                    trouble.cancel()
+                outcome.kills = killer.kills
                 outcome.seconds = time.monotonic() - started
                 outcome.refused = sum(client.refused for client in clients)
                 for client in clients:
@@ -195,10 +216,10 @@ class Soak:
                 outcome.files = (before.files, after.files)
                 outcome.threads = (before.threads, after.threads)
             await asyncio.to_thread(service.stop)
-            self._account((folder / "logs" / "daemon.log").read_text(encoding="utf-8"))
+            self.account((folder / "logs" / "daemon.log").read_text(encoding="utf-8"))
         return outcome
 
-    def _account(self, log: str) -> None:
+    def account(self, log: str) -> None:
         """Whether the last daemon freed every page; the killed ones could not say."""
         if PAGES_LOST in log:
             self.outcome.faults.append("KV pages leaked: " + log[log.index(PAGES_LOST) - 60 :][:100])
@@ -208,12 +229,12 @@ class Soak:
             if word in log:
                 self.outcome.faults.append(f"the log has{word}: {log[log.index(word) :][:2000]}")
 
-    async def _client(self, client: Client) -> None:
+    async def _client(self, client: Client, killer: Killer) -> None:
         while self._jobs:
             for known, cut in self._jobs.popleft():
-                await self._ask(client, known, cut)
+                await self._ask(client, killer, known, cut)
 
-    async def _ask(self, client: Client, known: Known, cut: Cut | None) -> None:
+    async def _ask(self, client: Client, killer: Killer, known: Known, cut: Cut | None) -> None:
         kind, outcome = known.question.kind, self.outcome
         self._begun += 1
         outcome.asked[kind] += 1
@@ -235,31 +256,17 @@ class Soak:
                 (outcome.whole if answer.end else outcome.cut)[kind] += 1
                 return
             outcome.lost[kind] += 1
-            if not self._a_death_since(began):
+            if not killer.killed_since(began):
                 outcome.faults.append(f"{kind} {known.question.route}: lost without a kill: {lost}")
         outcome.faults.append(f"{kind} {known.question.route}: not answered after {ATTEMPTS} attempts")
 
-    def _a_death_since(self, moment: float) -> bool:
-        return self._dying > 0 or any(end >= moment for _, end in self._deaths)
-
-    async def _kill_now_and_then(self) -> None:
-        places = find_places()
-        kills, requests = self.settings.kills, self.settings.requests
-        for number in range(kills):
-            # At a random time in its share of the first half, with requests in flight.
-            due = (number + self._rng.uniform(0.3, 1.0)) * requests / (2 * kills)
-            while self._begun < due or self._in_flight == 0:
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(self._rng.random())
-            pid = daemon_pid(places)
-            if pid is None:
-                self.outcome.faults.append("there was no daemon to kill")
-                return
-            self._dying = time.monotonic()
-            await kill(pid)
-            self._deaths.append((self._dying, time.monotonic()))
-            self._dying = 0.0
-            self.outcome.kills += 1
+    async def _spoil(self) -> None:
+        """At random times, all through."""
+        async for harm in spoil_the_disk(find_places(), self._rng):
+            self.outcome.harms.append(harm)
+            more = self._begun + self._rng.uniform(0.05, 0.3) * self.settings.requests
+            while self._begun < min(more, self.settings.requests):
+                await asyncio.sleep(0.05)
 
 
 def _mean_length(kind: list[Series]) -> float:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import select
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -90,19 +87,6 @@ async def watch(places: Places, lives: list[Life], asked: Callable[[], int]) -> 
                 lives.append(Life(pid))
             lives[-1].samples.append(sample)
         await asyncio.sleep(SAMPLE_SECONDS)
-
-
-async def kill(pid: int) -> None:
-    """kill -9; returns when the process has ended."""
-    descriptor = os.pidfd_open(pid)
-    try:
-        os.kill(pid, signal.SIGKILL)
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        while not poll.poll(0):
-            await asyncio.sleep(0.001)
-    finally:
-        os.close(descriptor)
 
 
 async def read_state(places: Places) -> dict[str, Any]:
