@@ -69,14 +69,16 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", default="smollm2-135m", help="a name of the catalogue, or a GGUF file")
+    parser.add_argument("--other", default="", help="a second model, asked now and then")
     for name in ("requests", "clients", "kills", "seed", "threads"):
-        parser.add_argument(f"--{name}", type=int, default=getattr(Settings("", threads=0), name))
-    parser.add_argument("--context", type=int, default=Settings("").context_tokens, help="tokens")
+        parser.add_argument(f"--{name}", type=int, default=getattr(Settings(Path()), name))
+    parser.add_argument("--context", type=int, default=Settings(Path()).context_tokens, help="tokens")
     parser.add_argument("--spoil", action="store_true", help="spoil the disk cache meanwhile")
     parser.add_argument("--json", type=Path, help="file to record the result in")
     args = parser.parse_args()
     settings = Settings(
-        model=str(models.resolve(args.model)),
+        model=models.resolve(args.model),
+        other=models.resolve(args.other) if args.other else None,
         requests=args.requests,
         clients=args.clients,
         kills=args.kills,
@@ -91,7 +93,7 @@ def main() -> int:
     print(table(outcome))
     print(json.dumps(result, indent=1))
     if args.json:
-        told = {**asdict(settings), "model": Path(settings.model).name}
+        told = asdict(settings) | {"model": settings.model.name, "other": args.other}
         record = {"benchmark": "soak", "machine": where, "settings": told, "result": result}
         args.json.write_text(json.dumps(record, indent=1) + "\n")
     return 1 if outcome.faults else 0

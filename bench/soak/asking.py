@@ -93,7 +93,10 @@ class Client:
                     raise
                 return answer, ""
             except NotListening:
-                await self._link.ensure()  # as our own client does by itself
+                try:
+                    await self._link.ensure()  # as our own client does by itself
+                except EngineUnavailable as error:
+                    return answer, str(error)
             except EngineBusy as busy:
                 self.refused += 1
                 await asyncio.sleep(busy.retry_after)

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import signal
 import sys
-import tempfile
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.own_home import daemon_pid, own_home
 from bench.soak.answers import Answer
 from bench.soak.asking import Client, Cut, Fault, Question
 from bench.soak.questions import Known, Pool, Series, source_text
 from bench.soak.trouble import Killer, spoil_the_disk
-from bench.soak.watch import Life, daemon_pid, look, quiet_state, streams_running, watch
-from engine import paths
+from bench.soak.watch import Life, look, quiet_state, streams_running, watch
 from engine.client import service
 from engine.client.link import DaemonLink
 from engine.client.start import COMMAND
-from engine.errors import EngineUnavailable
 from engine.service.places import find_places
-from engine.service.settings import FILE_NAME
+
+Questions = dict[str, list[Series]]
+"""Series by kind."""
+
+Job = tuple[str, list[tuple[Known, Cut | None]]]
+"""A model, and what it is asked, with when the client goes away."""
 
 COLD = (sys.executable, "-P", "-m", "bench.soak.cold")
 SHARES = {
@@ -47,21 +47,32 @@ SHARES = {
 }
 """How often a series of each kind is begun."""
 
+FIRST, SECOND = "soaked", "soaked-too"
+OTHER_SHARE = 0.03
+"""So many series are asked of the second model, where there is one."""
+
+MODEL_IN_MEMORY = frozenset({"/infill", "/tokenize", "/detokenize", "/v1/models"})
+"""Routes that answer by the model that happens to be in memory."""
+
 PROGRAMS = 4
 """The clients belong to so many programs, each of which finds and starts the daemon for itself."""
 
 ATTEMPTS = 5
+LAST_LIFE = "the daemon runs"
 PAGES_BACK, PAGES_LOST = "all KV pages were given back", "were not given back"
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """cancelled: the share of requests whose client goes away. kills: in the first half of the requests.
+    """model: a GGUF file. cancelled: the share of requests whose client goes away.
 
+    kills: in the first half of the requests.
+    other: a second file, asked now and then, so that the daemon has to exchange the models; None for none.
     spoil: whether the disk cache is spoilt meanwhile.
     """
 
-    model: str
+    model: Path
+    other: Path | None = None
     requests: int = 2000
     clients: int = 32
     cancelled: float = 0.3
@@ -70,6 +81,11 @@ class Settings:
     context_tokens: int = 1024
     threads: int = 0
     spoil: bool = False
+
+    @property
+    def named(self) -> dict[str, Path]:
+        """The models by the names under which they are asked."""
+        return {FIRST: self.model} | ({SECOND: self.other} if self.other is not None else {})
 
 
 @dataclass(slots=True)
@@ -94,42 +110,26 @@ class Outcome:
     cache: dict[str, Any] = field(default_factory=dict)
 
 
-@asynccontextmanager
-async def home(context_tokens: int) -> AsyncIterator[Path]:
-    """A HEARTH_HOME of its own; what runs there is ended."""
-    before = os.environ.get(paths.HOME_VARIABLE)
-    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-        os.environ[paths.HOME_VARIABLE] = folder
-        (Path(folder) / "config").mkdir()
-        (Path(folder) / "config" / FILE_NAME).write_text(f"context_tokens = {context_tokens}\n")
-        try:
-            yield Path(folder)
-        finally:
-            await asyncio.to_thread(_end)
-            if before is None:
-                del os.environ[paths.HOME_VARIABLE]
-            else:
-                os.environ[paths.HOME_VARIABLE] = before
-
-
-def _end() -> None:
-    try:
-        service.stop()
-    except EngineUnavailable:  # hung, which is a fault; it must not outlive us all the same
-        if (pid := daemon_pid(find_places())) is not None:
-            os.kill(pid, signal.SIGKILL)
-        raise
-
-
-def _link(settings: Settings, command: Sequence[str] = COMMAND) -> DaemonLink:
+def _link(settings: Settings, model: str = FIRST, command: Sequence[str] = COMMAND) -> DaemonLink:
     threads = ("--threads", str(settings.threads)) if settings.threads else ()
-    return DaemonLink(("--model", settings.model, *threads), command=command)
+    return DaemonLink(("--model", model, *threads), command=command)
 
 
-async def cold_answers(settings: Settings, rng: random.Random) -> dict[str, list[Series]]:
-    """Every question with its answer from an engine to which each request is the first."""
-    async with home(settings.context_tokens):
-        client = Client(_link(settings, COLD), settings.model)
+async def cold_answers(settings: Settings, rng: random.Random) -> dict[str, Questions]:
+    """For each model every question, with its answer from an engine to which each request is the first."""
+    pools = {}
+    for name in settings.named:
+        pools[name] = await _cold_answers(settings, name, rng)
+    if settings.other is not None:
+        for pool in pools.values():
+            for kind, found in pool.items():
+                pool[kind] = [series for series in found if series[0].question.route not in MODEL_IN_MEMORY]
+    return pools
+
+
+async def _cold_answers(settings: Settings, model: str, rng: random.Random) -> Questions:
+    async with own_home(settings.named, settings.context_tokens):
+        client = Client(_link(settings, model, COLD), model)
         try:
             await client.engine.load()
 
@@ -143,7 +143,7 @@ async def cold_answers(settings: Settings, rng: random.Random) -> dict[str, list
             status = await client.engine.status()
             tokens = await client.tokenize(text[: 8 * status.context_tokens])
             text = text[: 8 * status.context_tokens]
-            return await Pool(rng, settings.model, status, ask, tokens, text).build()
+            return await Pool(rng, model, status, ask, tokens, text).build()
         finally:
             await client.close()
 
@@ -151,25 +151,28 @@ async def cold_answers(settings: Settings, rng: random.Random) -> dict[str, list
 class Soak:
     """One run. `outcome` grows meanwhile."""
 
-    def __init__(self, settings: Settings, pool: dict[str, list[Series]], rng: random.Random) -> None:
+    def __init__(self, settings: Settings, pools: dict[str, Questions], rng: random.Random) -> None:
         self.settings = settings
-        self.outcome = Outcome(questions=sum(len(series) for kind in pool.values() for series in kind))
+        self.outcome = Outcome(
+            questions=sum(len(series) for pool in pools.values() for kind in pool.values() for series in kind)
+        )
         self._rng = rng
-        self._jobs = self._plan(pool)
+        self._jobs = self._plan(pools)
         self._begun = 0
         self._in_flight = 0
 
-    def _plan(self, pool: dict[str, list[Series]]) -> deque[list[tuple[Known, Cut | None]]]:
+    def _plan(self, pools: dict[str, Questions]) -> deque[Job]:
         """What the clients take from: series, with what is cancelled and when, as the seed says."""
-        rng, jobs, left = self._rng, deque[list[tuple[Known, Cut | None]]](), self.settings.requests
-        kinds = [kind for kind in SHARES if kind in pool]
-        weights = [SHARES[kind] / _mean_length(pool[kind]) for kind in kinds]
+        rng, jobs, left = self._rng, deque[Job](), self.settings.requests
         while left > 0:
-            (kind,) = rng.choices(kinds, weights)
+            model = SECOND if SECOND in pools and rng.random() < OTHER_SHARE else FIRST
+            pool = pools[model]
+            kinds = [kind for kind in SHARES if pool.get(kind)]
+            (kind,) = rng.choices(kinds, [SHARES[kind] / _mean_length(pool[kind]) for kind in kinds])
             series = rng.choice(pool[kind])
             first = rng.randrange(len(series)) if kind == "keys" else 0
             part = series[first:][:left]
-            jobs.append([(known, self._cut()) for known in part])
+            jobs.append((model, [(known, self._cut()) for known in part]))
             left -= len(part)
         return jobs
 
@@ -180,35 +183,38 @@ class Soak:
 
     async def run(self) -> Outcome:
         settings, outcome = self.settings, self.outcome
-        async with home(settings.context_tokens) as folder:
+        async with own_home(settings.named, settings.context_tokens) as folder:
             places = find_places()
             links = [_link(settings) for _ in range(PROGRAMS)]
-            clients = [Client(links[number % PROGRAMS], settings.model) for number in range(settings.clients)]
-            await clients[0].engine.load()
+            clients = [
+                {model: Client(links[number % PROGRAMS], model) for model in settings.named}
+                for number in range(settings.clients)
+            ]
+            first = clients[0][FIRST]
+            await first.engine.load()
             before = look(daemon_pid(places) or 0, 0)
             watching = asyncio.create_task(watch(places, outcome.lives, lambda: self._begun))
-            started = time.monotonic()
             killer = Killer(places, self._rng, lambda: self._begun, lambda: self._in_flight)
-            troubles = [asyncio.create_task(killer.run(settings.kills, settings.requests))]
-            if settings.spoil:
-                troubles.append(asyncio.create_task(self._spoil()))
+            started = time.monotonic()
             try:
-                await asyncio.gather(*(self._client(client, killer) for client in clients))
-                await asyncio.gather(*troubles)
-                await clients[0].engine.load()  # the last death may have come after the last request
+                async with asyncio.TaskGroup() as tasks:
+                    for client in clients:
+                        tasks.create_task(self._client(client, killer))
+                    tasks.create_task(killer.run(settings.kills, settings.requests))
+                    if settings.spoil:
+                        tasks.create_task(self._spoil())
+                await first.engine.load()  # the last death may have come after the last request
             finally:
-                for trouble in troubles:
-                    trouble.cancel()
                 outcome.kills = killer.kills
                 outcome.seconds = time.monotonic() - started
-                outcome.refused = sum(client.refused for client in clients)
-                for client in clients:
-                    await client.close()
+                watching.cancel()
+                for one in [one for models in clients for one in models.values()]:
+                    outcome.refused += one.refused
+                    await one.close()
             state = await quiet_state(places)
             outcome.cache = state["cache"]
             if await streams_running(places):
                 outcome.faults.append("/metrics says that streams run when none does")
-            watching.cancel()
             after = look(state["pid"], self._begun)
             if before is None or after is None:
                 outcome.faults.append("the daemon could not be watched")
@@ -223,16 +229,17 @@ class Soak:
         """Whether the last daemon freed every page; the killed ones could not say."""
         if PAGES_LOST in log:
             self.outcome.faults.append("KV pages leaked: " + log[log.index(PAGES_LOST) - 60 :][:100])
-        if log.count(PAGES_BACK) != 1:
+        if PAGES_BACK not in log.rpartition(LAST_LIFE)[2]:
             self.outcome.faults.append("the last daemon did not say that all KV pages were given back")
         for word in (" ERROR ", " CRITICAL ", "Traceback"):
             if word in log:
                 self.outcome.faults.append(f"the log has{word}: {log[log.index(word) :][:2000]}")
 
-    async def _client(self, client: Client, killer: Killer) -> None:
+    async def _client(self, models: dict[str, Client], killer: Killer) -> None:
         while self._jobs:
-            for known, cut in self._jobs.popleft():
-                await self._ask(client, killer, known, cut)
+            model, asked = self._jobs.popleft()
+            for known, cut in asked:
+                await self._ask(models[model], killer, known, cut)
 
     async def _ask(self, client: Client, killer: Killer, known: Known, cut: Cut | None) -> None:
         kind, outcome = known.question.kind, self.outcome
@@ -252,6 +259,8 @@ class Soak:
                 outcome.wrong[kind] += 1
                 outcome.faults.append(f"{kind} {known.question.route}: {answer} instead of {known.cold}")
                 return
+            if not lost and not answer.end and cut is None:
+                outcome.faults.append(f"{kind} {known.question.route}: the answer has no end")
             if not lost:
                 (outcome.whole if answer.end else outcome.cut)[kind] += 1
                 return
@@ -277,8 +286,8 @@ async def soak(settings: Settings) -> Outcome:
     """Cold answers, then the soak."""
     rng = random.Random(settings.seed)
     begin = time.monotonic()
-    pool = await cold_answers(settings, rng)
+    pools = await cold_answers(settings, rng)
     cold_seconds = time.monotonic() - begin
-    outcome = await Soak(settings, pool, rng).run()
+    outcome = await Soak(settings, pools, rng).run()
     outcome.cold_seconds = cold_seconds
     return outcome

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 
-from bench.soak.watch import daemon_pid
+from bench.own_home import daemon_pid
 from engine.generation.chunk_files import SUFFIX, TEMPORARY
 from engine.generation.disk_tier import kv_folder
 from engine.service.places import Places

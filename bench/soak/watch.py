@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bench import machine
+from bench.own_home import daemon_pid
 from engine.client.http import exchange
 from engine.service.places import Places
 from engine.service.protocol import STATE
@@ -67,14 +68,6 @@ def look(pid: int, asked: int) -> Sample | None:
         return None
     memory = int(told["VmRSS"].split()[0]) / 1024
     return Sample(asked, memory, files, int(told["Threads"]))
-
-
-def daemon_pid(places: Places) -> int | None:
-    """Who runs, as the daemon says."""
-    try:
-        return int(json.loads(places.state.read_text())["pid"])
-    except (OSError, ValueError, LookupError):
-        return None
 
 
 async def watch(places: Places, lives: list[Life], asked: Callable[[], int]) -> None:

@@ -4,30 +4,33 @@ import asyncio
 import json
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from bench.soak.answers import Answer, of_json
 from bench.soak.questions import Known
-from bench.soak.run import PAGES_BACK, Settings, Soak, cold_answers
+from bench.soak.run import FIRST, PAGES_BACK, Settings, Soak, cold_answers
 from bench.soak.watch import Life, Sample
 
-SOAK = Settings(model="", requests=120, clients=8, kills=1, seed=5, context_tokens=512, threads=1, spoil=True)
+SOAK = Settings(
+    model=Path(), requests=120, clients=8, kills=1, seed=5, context_tokens=512, threads=1, spoil=True
+)
 
 
 @pytest.fixture(scope="module")
 def settings(tiny_model):
-    return replace(SOAK, model=str(tiny_model("qwen2")))
+    return replace(SOAK, model=tiny_model("qwen2"))
 
 
 @pytest.fixture(scope="module")
-def pool(settings):
+def pools(settings):
     """Every question with its cold answer."""
     return asyncio.run(cold_answers(settings, random.Random(settings.seed)))
 
 
-def test_after_many_requests_cancellations_and_a_kill_nothing_is_wrong_or_left(settings, pool):
-    outcome = asyncio.run(Soak(settings, pool, random.Random(settings.seed)).run())
+def test_after_many_requests_cancellations_and_a_kill_nothing_is_wrong_or_left(settings, pools):
+    outcome = asyncio.run(Soak(settings, pools, random.Random(settings.seed)).run())
     assert outcome.faults == []
     assert outcome.kills == 1
     assert sum(outcome.asked.values()) == settings.requests
@@ -38,17 +41,15 @@ def test_after_many_requests_cancellations_and_a_kill_nothing_is_wrong_or_left(s
     assert len({life.pid for life in outcome.lives}) == 2
 
 
-def test_a_wrong_answer_and_a_leaked_page_are_noticed(settings, pool):
-    wrong = {
-        "chats": [
-            [Known(known.question, replace(known.cold, text="?", end="?")) for known in series]
-            for series in pool["chats"]
-        ]
-    }
+def test_a_wrong_answer_and_a_leaked_page_are_noticed(settings, pools):
+    chats = [
+        [Known(known.question, replace(known.cold, text="?", end="?")) for known in series]
+        for series in pools[FIRST]["chats"]
+    ]
     few = replace(settings, requests=8, kills=0, cancelled=0.0, spoil=False)
-    outcome = asyncio.run(Soak(few, wrong, random.Random(0)).run())
+    outcome = asyncio.run(Soak(few, {FIRST: {"chats": chats}}, random.Random(0)).run())
     assert outcome.wrong["chats"] == len(outcome.faults) == few.requests
-    soak = Soak(few, pool, random.Random(0))
+    soak = Soak(few, pools, random.Random(0))
     soak.account(f"INFO engine: {PAGES_BACK}\n")
     assert soak.outcome.faults == []
     soak.account("WARNING engine: KV pages of 64 tokens were not given back\n")
