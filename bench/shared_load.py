@@ -2,8 +2,8 @@
 
 Two real language servers (`hearth lsp`, over stdio) type and ask for completions, each at its own pace: first
 with nothing else to do for the daemon, then while a chat of 2,000 tokens streams over HTTP, then while
-prompts of 2,000 tokens are prefilled one after the other. Each phase types the same lines into files that begin
-differently, so none finds the KV of another. Reported: the time from request to item, the memory of all
+prompts of 2,000 tokens are prefilled one after the other. Each phase types the same lines into files that
+begin differently, so none finds the KV of another. Reported: the time from request to item, the memory of all
 processes, and whether the goal is met: under load, the 95th percentile is at most 1.5 times the idle one and
 one step of the engine.
 """
