@@ -272,7 +272,7 @@ async def test_what_a_coding_agent_sends(ask, engine):
         ({"background": True}, "background"),
         ({"conversation": "c"}, "conversation"),
         ({"truncation": "auto"}, "truncation"),
-        ({"tools": [{"type": "web_search"}]}, "tools.0.type"),
+        ({"tools": [{"type": "web_search"}]}, "tools.0"),
         ({"tool_choice": {"type": "web_search"}}, "tool_choice"),
         ({"include": ["file_search_call.results"]}, "include.0"),
         (
