@@ -98,9 +98,17 @@ class CountBody(Strict):
     output_config: OutputConfig | None = None
     context_management: ContextManagement | None = None
     cache_control: Ignored = None
+    thread: dict[str, object] | None = None
 
     def request(self, defaults: Defaults) -> ChatRequest:
         """Raises BadField for fields that do not go together."""
+        if self.thread is not None:
+            # The SDKs' tool runner asks for it always, and by this word knows that it must send all messages.
+            raise BadField(
+                "thread",
+                "Conversations are not kept here; send all messages, without it.",
+                error_code="thread_unsupported_request",
+            )
         system = system_text(self.system)
         messages = [ChatMessage("system", system)] if system else []
         for index, message in enumerate(self.messages):
