@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,8 +69,8 @@ def tiny_model(tmp_path_factory) -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="session")
-def llama_cpp_logits() -> Callable[..., np.ndarray]:
-    """llama_cpp_logits(path, tokens, sequences=None, positions=None, chunk=0): float32 (n, vocabulary).
+def llama_cpp() -> Callable[..., AbstractContextManager[Any]]:
+    """llama_cpp(path, n_ctx=512, pooling=""): the model in llama.cpp, as a context manager.
 
     For tests marked `oracle`; see llama_cpp_oracle.py.
     """
@@ -77,13 +79,16 @@ def llama_cpp_logits() -> Callable[..., np.ndarray]:
     if folder is None:
         pytest.skip("llama.cpp's library is not there; tests/llama_cpp_oracle.py says how to get it")
     library = oracle.load_library(folder)
+    return lambda *args, **options: closing(oracle.LlamaCpp(library, *args, **options))
+
+
+@pytest.fixture(scope="session")
+def llama_cpp_logits(llama_cpp) -> Callable[..., np.ndarray]:
+    """llama_cpp_logits(path, tokens, sequences=None, positions=None, chunk=0): float32 (n, vocabulary)."""
 
     def logits(path: Path, *args: object, **kwargs: object) -> np.ndarray:
-        model = oracle.LlamaCpp(library, path)
-        try:
+        with llama_cpp(path) as model:
             return model.logits(*args, **kwargs)
-        finally:
-            model.close()
 
     return logits
 
