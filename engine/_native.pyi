@@ -127,6 +127,17 @@ class Engine:
         range or rows of one sequence that are not adjacent, GgufError when another program has written to the
         model file and rows must be read from it; the sequences are then as before the call.
         """
+    def forward_hidden(
+        self,
+        seqs: NDArray[np.int32],
+        tokens: NDArray[np.int32],
+        want_logits: NDArray[np.bool_],
+        want_hidden: NDArray[np.bool_],
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """As `forward`; beside the logits, hidden states: what logits are made from, after the final norm.
+
+        Returns (logits, hidden), hidden of shape (want_hidden.sum(), embedding length). A row may want both.
+        """
     def cancel(self) -> None:
         """From any thread: the running (or, if none runs, no) forward stops within one layer."""
 

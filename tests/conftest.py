@@ -6,8 +6,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,23 +68,53 @@ def tiny_model(tmp_path_factory) -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="session")
-def llama_cpp_logits() -> Callable[..., np.ndarray]:
-    """llama_cpp_logits(path, tokens, sequences=None, positions=None, chunk=0): float32 (n, vocabulary).
+def llama_cpp() -> Callable[..., AbstractContextManager[Any]]:
+    """llama_cpp(path, n_ctx=512, pooling=""): the model in llama.cpp, as a context manager.
 
     For tests marked `oracle`; see llama_cpp_oracle.py.
     """
     oracle = _load(ROOT / "tests/llama_cpp_oracle.py")
-    folder = oracle.library_folder()
+    library = oracle.load_library(_llama_cpp_folder(oracle))
+    return lambda *args, **options: closing(oracle.LlamaCpp(library, *args, **options))
+
+
+def _llama_cpp_folder(oracle: ModuleType) -> Path:
+    folder: Path | None = oracle.library_folder()
     if folder is None:
         pytest.skip("llama.cpp's library is not there; tests/llama_cpp_oracle.py says how to get it")
-    library = oracle.load_library(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def llama_cpp_package(llama_cpp, tmp_path_factory) -> Iterator[None]:
+    """The package llama-cpp-python can be imported; its library is the oracle's (see llama_cpp_package.py).
+
+    Skips the test when it cannot be had, or fails it with HEARTH_REQUIRE_MODELS.
+    """
+    package = _load(ROOT / "tests/llama_cpp_package.py")
+    libraries = _llama_cpp_folder(_load(ROOT / "tests/llama_cpp_oracle.py"))
+    try:
+        folder = package.fetch()
+    except package.PackageError as error:
+        message = f"llama-cpp-python cannot be fetched: {error}"
+        if os.environ.get("HEARTH_REQUIRE_MODELS"):
+            pytest.fail(message)
+        pytest.skip(message)
+    library = tmp_path_factory.mktemp("llama_cpp")
+    package.link_library(libraries, library)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        patch.setenv("LLAMA_CPP_LIB_PATH", str(library))
+        yield
+
+
+@pytest.fixture(scope="session")
+def llama_cpp_logits(llama_cpp) -> Callable[..., np.ndarray]:
+    """llama_cpp_logits(path, tokens, sequences=None, positions=None, chunk=0): float32 (n, vocabulary)."""
 
     def logits(path: Path, *args: object, **kwargs: object) -> np.ndarray:
-        model = oracle.LlamaCpp(library, path)
-        try:
+        with llama_cpp(path) as model:
             return model.logits(*args, **kwargs)
-        finally:
-            model.close()
 
     return logits
 

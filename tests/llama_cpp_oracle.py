@@ -1,4 +1,4 @@
-"""llama.cpp as an oracle: logits of a GGUF model. Use the `llama_cpp_logits` fixture.
+"""llama.cpp as an oracle: logits and pooled vectors of a GGUF model, by the fixtures of conftest.py.
 
 The library is a prebuilt llama.cpp v0.5.0 from the npm package @node-llama-cpp/linux-x64 3.22.1 (no code
 of the package itself runs):
@@ -11,7 +11,7 @@ Another folder with libllama of that version can be named by the environment var
 import ctypes
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_bool, c_char_p, c_float, c_int8, c_int32, c_size_t, c_uint32, c_void_p
 from pathlib import Path
 
@@ -19,6 +19,7 @@ import numpy as np
 
 _F32 = 0
 _FLASH_ATTENTION_OFF = 0
+POOLING = {"none": 0, "mean": 1, "cls": 2, "last": 3}
 
 
 class _ModelParams(ctypes.Structure):
@@ -123,7 +124,11 @@ _SIGNATURES = {
     "llama_batch_init": (_Batch, [c_int32, c_int32, c_int32]),
     "llama_batch_free": (None, [_Batch]),
     "llama_decode": (c_int32, [c_void_p, _Batch]),
+    "llama_encode": (c_int32, [c_void_p, _Batch]),
     "llama_get_logits": (POINTER(c_float), [c_void_p]),
+    "llama_get_embeddings_seq": (POINTER(c_float), [c_void_p, c_int32]),
+    "llama_model_n_embd": (c_int32, [c_void_p]),
+    "llama_tokenize": (c_int32, [c_void_p, c_char_p, c_int32, POINTER(c_int32), c_int32, c_bool, c_bool]),
 }
 
 
@@ -156,7 +161,7 @@ def load_library(folder: Path) -> ctypes.CDLL:
 class LlamaCpp:
     """One model, one thread, float32 key-value cache, no flash attention: as exact as llama.cpp gets."""
 
-    def __init__(self, library: ctypes.CDLL, path: Path, n_ctx: int = 512) -> None:
+    def __init__(self, library: ctypes.CDLL, path: Path, n_ctx: int = 512, pooling: str = "") -> None:
         self._lib = library
         model_params = library.llama_model_default_params()
         model_params.n_gpu_layers = 0
@@ -169,9 +174,13 @@ class LlamaCpp:
         params.n_threads = params.n_threads_batch = 1
         params.flash_attn_type = _FLASH_ATTENTION_OFF
         params.type_k = params.type_v = _F32
+        if pooling:
+            params.embeddings = True
+            params.pooling_type = POOLING[pooling]
         self._context = library.llama_init_from_model(self._model, params)
         assert self._context, "llama.cpp cannot create a context"
-        self.n_vocab: int = library.llama_vocab_n_tokens(library.llama_model_get_vocab(self._model))
+        self._vocab = library.llama_model_get_vocab(self._model)
+        self.n_vocab: int = library.llama_vocab_n_tokens(self._vocab)
 
     def close(self) -> None:
         self._lib.llama_free(self._context)
@@ -198,7 +207,30 @@ class LlamaCpp:
         rows = list(zip(tokens, sequences, positions, strict=True))
         return np.concatenate([self._decode(rows[i : i + (chunk or n)]) for i in range(0, n, chunk or n)])
 
+    def embedding(self, tokens: Sequence[int]) -> np.ndarray:
+        """The pooled vector of one text, (embedding,), not normalised; `pooling` was given."""
+        memory = self._lib.llama_get_memory(self._context)
+        if memory:
+            self._lib.llama_memory_clear(memory, True)
+        run = self._lib.llama_decode if memory else self._lib.llama_encode
+        self._run(run, [(token, 0, i) for i, token in enumerate(tokens)])
+        vector = self._lib.llama_get_embeddings_seq(self._context, 0)
+        return np.ctypeslib.as_array(vector, shape=(self._lib.llama_model_n_embd(self._model),)).copy()
+
+    def tokenize(self, text: str) -> list[int]:
+        """Token ids, with what the file wants at the beginning and the end."""
+        data = text.encode()
+        ids = (c_int32 * (len(data) + 8))()
+        n = self._lib.llama_tokenize(self._vocab, data, len(data), ids, len(ids), True, False)
+        assert n >= 0
+        return list(ids[:n])
+
     def _decode(self, rows: list[tuple[int, int, int]]) -> np.ndarray:
+        self._run(self._lib.llama_decode, rows)
+        logits = self._lib.llama_get_logits(self._context)
+        return np.ctypeslib.as_array(logits, shape=(len(rows), self.n_vocab)).copy()
+
+    def _run(self, run: Callable[..., int], rows: list[tuple[int, int, int]]) -> None:
         batch = self._lib.llama_batch_init(len(rows), 0, 1)
         try:
             batch.n_tokens = len(rows)
@@ -208,8 +240,6 @@ class LlamaCpp:
                 batch.n_seq_id[i] = 1
                 batch.seq_id[i][0] = int(sequence)
                 batch.logits[i] = 1
-            assert self._lib.llama_decode(self._context, batch) == 0
+            assert run(self._context, batch) == 0
         finally:
             self._lib.llama_batch_free(batch)
-        logits = self._lib.llama_get_logits(self._context)
-        return np.ctypeslib.as_array(logits, shape=(len(rows), self.n_vocab)).copy()

@@ -74,6 +74,7 @@ class TinyModel:
     rope_scaling: "", "linear" or "yarn"; rope_factor and rope_original_context go with it.
     rope_freqs: a rope_freqs.weight tensor, as Llama 3.1 has (llama only).
     fim_keys: write tokenizer.ggml.fim_*_token_id (real Qwen2.5-Coder files have none).
+    pooling: write pooling_type; 0 leaves it out. add_eos: texts end with eos.
     """
 
     arch: str
@@ -95,6 +96,8 @@ class TinyModel:
     rope_attention_factor: float = 0.0
     rope_freqs: bool = False
     fim_keys: bool = False
+    pooling: int = 0
+    add_eos: bool = False
     seed: int = 1
 
     @property
@@ -167,6 +170,8 @@ def _add_hyperparameters(writer: gguf.GGUFWriter, model: TinyModel) -> None:
         writer.add_rope_scaling_orig_ctx_len(model.rope_original_context)
     if model.rope_attention_factor:
         writer.add_rope_scaling_attn_factors(model.rope_attention_factor)
+    if model.pooling:
+        writer.add_pooling_type(gguf.PoolingType(model.pooling))
 
 
 def _add_tokenizer(writer: gguf.GGUFWriter, model: TinyModel) -> None:
@@ -181,6 +186,8 @@ def _add_tokenizer(writer: gguf.GGUFWriter, model: TinyModel) -> None:
     writer.add_eos_token_id(token_id["<|im_end|>"])
     writer.add_pad_token_id(token_id["<|endoftext|>"])
     writer.add_add_bos_token(False)
+    if model.add_eos:
+        writer.add_add_eos_token(True)
     writer.add_chat_template(_CHAT_TEMPLATE)
     if model.fim_keys:
         for key, token in _FIM_KEYS.items():

@@ -7,6 +7,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.backends.pooling import Pooling
+
 
 class KvPages(Protocol):
     """Copies of KV pages, out of the pool and into it; the same thread rule as for the backend.
@@ -32,6 +34,28 @@ class KvPages(Protocol):
         """Continue a sequence, whose length is at a page's border, with pages that `read_pages` gave.
 
         Raises MemoryError when the page pool is full; the sequence is then as before.
+        """
+        ...
+
+
+class HiddenStates(Protocol):
+    """What logits are made from, for vectors of texts; the same rules as for the backend."""
+
+    @property
+    def pooling(self) -> Pooling:
+        """How the states of a text become its vector."""
+        ...
+
+    def forward_hidden(
+        self,
+        seqs: NDArray[np.int32],
+        tokens: NDArray[np.int32],
+        want_logits: NDArray[np.bool_],
+        want_hidden: NDArray[np.bool_],
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """As `Backend.forward`; beside the logits, states after the final norm of the rows that want them.
+
+        Those have the shape (want_hidden.sum(), embedding length).
         """
         ...
 
@@ -78,6 +102,11 @@ class Backend(Protocol):
     @property
     def kv_pages(self) -> KvPages | None:
         """Access to single pages; None for a back end that has none."""
+        ...
+
+    @property
+    def hidden_states(self) -> HiddenStates | None:
+        """Access to hidden states; None for a model that makes no vectors."""
         ...
 
     def new_sequence(self) -> int: ...

@@ -46,6 +46,7 @@ class LlamaCppBackend:
 
     kernels = "llama.cpp"
     kv_pages = None
+    hidden_states = None
 
     def __init__(self, path: Path, *, threads: int | None = None, context_tokens: int | None = None) -> None:
         self._lib = lib = _library()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from engine.backends.cpu import default_threads
 from engine.backends.memory import available_bytes
+from engine.backends.pooling import Pooling, read_pooling
 from engine.errors import EngineUnavailable, ModelFileError
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ def open_gguf(path: Path) -> GgufFile:
 
 
 class NativeBackend:
-    """Implements `engine.backends.base.Backend` and `KvPages`.
+    """Implements `engine.backends.base.Backend`, `KvPages` and `HiddenStates`.
 
     threads: None takes one for each physical core.
     context_tokens: the longest sequence; None takes DEFAULT_CONTEXT, and both are limited by the model and
@@ -91,6 +93,9 @@ class NativeBackend:
         self.page_bytes = self._engine.page_bytes
         self.kv_format = self._engine.kv_format
         self.n_vocab = model.n_vocab
+        pooling = read_pooling(gguf)
+        self.pooling = pooling or Pooling.MEAN
+        self.hidden_states = self if pooling is not None else None
 
     @property
     def free_tokens(self) -> int:
@@ -121,14 +126,18 @@ class NativeBackend:
     def forward(
         self, seqs: NDArray[np.int32], tokens: NDArray[np.int32], want_logits: NDArray[np.bool_]
     ) -> NDArray[np.float32]:
-        try:
+        with self._in_words():
             return self._running().forward(seqs, tokens, want_logits)
-        except (ValueError, RuntimeError) as error:
-            raise EngineUnavailable(
-                f"{self.name} stopped in the middle of a step: {error}.",
-                meaning="There will be no suggestions until the engine is started again.",
-                action="Restart the language server; if it happens again, report it with the log.",
-            ) from error
+
+    def forward_hidden(
+        self,
+        seqs: NDArray[np.int32],
+        tokens: NDArray[np.int32],
+        want_logits: NDArray[np.bool_],
+        want_hidden: NDArray[np.bool_],
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        with self._in_words():
+            return self._running().forward_hidden(seqs, tokens, want_logits, want_hidden)
 
     def cancel(self) -> None:
         engine = self._engine
@@ -137,6 +146,17 @@ class NativeBackend:
 
     def close(self) -> None:
         self._engine = None
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, RuntimeError) as error:
+            raise EngineUnavailable(
+                f"{self.name} stopped in the middle of a step: {error}.",
+                meaning="There will be no suggestions until the engine is started again.",
+                action="Restart the language server; if it happens again, report it with the log.",
+            ) from error
 
     def _running(self) -> Engine:
         if self._engine is None:

@@ -8,14 +8,19 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import aclosing, suppress
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.backends.choose import load_backend
 from engine.backends.native import open_gguf
-from engine.errors import HearthError, PromptTooLong
+from engine.errors import HearthError, PromptTooLong, RequestError
 from engine.generation.disk_tier import DISK, DiskRoom, open_disk_tier
+from engine.generation.embedding import Embeddings, EmbeddingTurns, TokenLimits, embed_texts
 from engine.generation.metrics import EngineMetrics
 from engine.generation.prompting import Delta, Prompt
 from engine.generation.scheduler import MAX_REQUESTS
@@ -69,6 +74,7 @@ class InProcessEngine:
         self._prompts = ThreadPoolExecutor(1, thread_name_prefix="hearth-prompt")
         self._chat_prompts = ThreadPoolExecutor(1, thread_name_prefix="hearth-chat-prompt")
         self._budget: PromptBudget | None = None
+        self._embedding = EmbeddingTurns()
 
     def infill(self, request: InfillRequest) -> AsyncGenerator[TextDelta, None]:
         """Stream the text that belongs between prefix and suffix."""
@@ -129,6 +135,23 @@ class InProcessEngine:
     async def count_tokens(self, request: ChatRequest) -> int:
         """How many tokens the chat's prompt has."""
         return await self._ask(lambda model: model.prompting.count(request))
+
+    async def embed(self, texts: Sequence[str]) -> Embeddings:
+        """A vector for each text: the mean of its tokens' states, or what the model's file asks for.
+
+        Raises RequestError (PromptTooLong) for what cannot be embedded, EngineBusy.
+        """
+        model = self._thread.model()
+        states = model.backend.hidden_states
+        if states is None:
+            raise RequestError(f"{model.backend.name} makes no embeddings.", action="Choose another model.")
+        async with self._embedding.turn():
+            limits = TokenLimits(model.backend.context_tokens)
+            ids: list[NDArray[np.int32]] = []
+            for text in texts:
+                ids.append(await self._ask(partial(_embedding_ids, text)))
+                limits.add(text, len(ids[-1]))
+            return Embeddings(await embed_texts(self._thread, ids, states.pooling), limits.tokens)
 
     async def status(self) -> EngineStatus:
         """The engine's state. Raises EngineUnavailable once closed."""
@@ -225,6 +248,10 @@ class InProcessEngine:
             if not ended:
                 self._thread.cancel(sequence)
                 await _released(events)
+
+
+def _embedding_ids(text: str, model: LoadedModel) -> NDArray[np.int32]:
+    return np.array(model.prompting.embedding_ids(text), np.int32)
 
 
 def _room(prompt_tokens: int, context_tokens: int) -> int:

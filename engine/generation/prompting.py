@@ -60,6 +60,10 @@ class Prompting(Protocol):
         """How many tokens the chat's prompt has. Raises RequestError as `chat` does for the messages."""
         ...
 
+    def embedding_ids(self, text: str) -> list[int]:
+        """A text whose vector is wanted, with what the model expects at its beginning and end."""
+        ...
+
     def tokenize(self, text: str, *, special: bool) -> list[int]:
         """Token ids of a text. special: whether spellings of control tokens become these."""
         ...

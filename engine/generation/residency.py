@@ -28,13 +28,19 @@ class Residency:
         The last token is always computed, since the next one is drawn from its logits. What the disk knows
         beyond that arrives by `advance`.
         """
-        self._acquire(sequence, requests)
+        if sequence.pooled is not None:
+            sequence.pooled.begin()
+            with suppress(MemoryError):
+                sequence.kv = self._backend.new_sequence()
+        else:
+            self._acquire(sequence, requests)
         if sequence.kv is None:
             return False
-        restore = self._cache.restore(_known_tokens(sequence), sequence.kv, sequence.computed)
-        if restore is not None:
-            sequence.restore, sequence.computed = restore
-            sequence.restoring_since = now
+        if sequence.pooled is None:
+            restore = self._cache.restore(_known_tokens(sequence), sequence.kv, sequence.computed)
+            if restore is not None:
+                sequence.restore, sequence.computed = restore
+                sequence.restoring_since = now
         if sequence.started == 0:
             sequence.started = now
             sequence.cached = sequence.computed
@@ -57,7 +63,10 @@ class Residency:
                 self._end_restore(sequence, requests)
 
     def keep(self, sequence: Sequence) -> None:
-        """Leave the request's sequence to the next one that begins alike."""
+        """Leave the request's sequence to the next one that begins alike; a pooled one is freed."""
+        if sequence.pooled is not None:
+            self.free(sequence)
+            return
         kv, held = sequence.kv, token_array(sequence.tokens[: sequence.computed])
         if kv is not None:
             _forget(sequence)
@@ -74,9 +83,12 @@ class Residency:
 
         Then it is better to fork that one a little later than to compute the same beside it.
         """
+        if sequence.pooled is not None:
+            return False
         prompt = sequence.prompt_ids[:-1]
         return any(
             other.kv is not None
+            and other.pooled is None
             and other.priority == sequence.priority
             and other.computed < len(other.prompt)
             and common_prefix(other.prompt_ids, prompt) > other.computed

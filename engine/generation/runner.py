@@ -180,6 +180,8 @@ class Runner:
                 f"The request needs {length} tokens, but the model's window holds {limit}.",
                 action="Shorten the text, or load the model with a larger context.",
             )
+        if sequence.pooled is not None and self._backend.hidden_states is None:
+            raise RequestError(f"{self._backend.name} makes no embeddings.", action="Choose another model.")
         if not sequence.prompt:
             raise RequestError("The prompt is empty, so there is nothing to continue.")
         if not 0 <= min(sequence.prompt) <= max(sequence.prompt) < self._backend.n_vocab:
@@ -268,13 +270,17 @@ class Runner:
             sequence.tokens[sequence.computed : sequence.computed + rows]
             for sequence, rows in zip(batch.sequences, batch.rows, strict=True)
         ]
+        ids = np.concatenate(tokens).astype(np.int32)
         want_logits = np.zeros(len(seqs), np.bool_)
         for sequence, rows, end in zip(batch.sequences, batch.rows, np.cumsum(batch.rows), strict=True):
             want_logits[end - 1] = sequence.pending == rows and not sequence.prefill_only
         begin = self._clock()
         self._running = batch
         try:
-            logits = self._backend.forward(seqs, np.concatenate(tokens).astype(np.int32), want_logits)
+            if any(sequence.pooled is not None for sequence in batch.sequences):
+                logits = self._forward_pooled(batch, seqs, ids, want_logits)
+            else:
+                logits = self._backend.forward(seqs, ids, want_logits)
         except InterruptedError:
             return None
         except MemoryError:
@@ -283,6 +289,26 @@ class Runner:
         finally:
             self._running = None
         self._speed.record(len(seqs), len(batch.sequences), self._clock() - begin)
+        return logits
+
+    def _forward_pooled(
+        self,
+        batch: Batch,
+        seqs: NDArray[np.int32],
+        ids: NDArray[np.int32],
+        want_logits: NDArray[np.bool_],
+    ) -> NDArray[np.float32]:
+        """A forward whose hidden states go to the texts that want a vector. Returns the others' logits."""
+        states = self._backend.hidden_states
+        assert states is not None  # noqa: S101 - `_check` refuses such a text
+        pooled = [sequence.pooled for sequence in batch.sequences]
+        want_hidden = np.repeat([text is not None for text in pooled], batch.rows)
+        logits, hidden = states.forward_hidden(seqs, ids, want_logits, want_hidden)
+        done = 0
+        for text, rows in zip(pooled, batch.rows, strict=True):
+            if text is not None:
+                text.add(hidden[done : done + rows])
+                done += rows
         return logits
 
     def _free_memory(self) -> None:

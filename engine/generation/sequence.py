@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from engine.errors import HearthError
 from engine.generation.disk_tier import Restore
+from engine.generation.pooling import PooledText
 from engine.types import FinishReason, Priority, TextDelta, Timing
 
 
@@ -53,6 +54,8 @@ class Sequence:
         Called on the engine thread.
     deadline: when the request must have ended, as a reading of time.perf_counter; None for no limit. One that
         has generated something by then ends with it, for the reason LENGTH; else by a DeadlineExceeded.
+    pooled: takes the hidden states of all tokens, for a text whose vector is wanted; such a request takes no
+        keys and values from others, and leaves none.
     """
 
     prompt: tuple[int, ...]
@@ -62,6 +65,7 @@ class Sequence:
     emit: Callable[[Event], None]
     output: Output | None = None
     deadline: float | None = None
+    pooled: PooledText | None = None
 
     # Set from any thread; a plain bool is enough, as it only ever turns true.
     cancelled: bool = False

@@ -115,12 +115,8 @@ class TextPrompting:
     def complete(self, request: CompletionRequest) -> Prompt[TextDelta]:
         """The prompt as it is. Raises RequestError for what cannot be served."""
         tokenizer = self._tokenizer
-        if isinstance(request.prompt, str):
-            ids = tokenizer.encode(request.prompt)
-            if tokenizer.add_bos and tokenizer.bos is not None:
-                ids.insert(0, tokenizer.bos)
-        else:
-            ids = list(request.prompt)
+        given = request.prompt
+        ids = self._with_bos(given) if isinstance(given, str) else list(given)
         matcher = None
         if request.constraint is not None:
             what = _constraint_name(request.constraint.kind)
@@ -168,6 +164,18 @@ class TextPrompting:
         """How many tokens the chat's prompt has. Raises RequestError as `chat` does for the messages."""
         chat = self._require_chat()
         return len(self._chat_prompt(chat, request, _offered(request, chat.format)).ids)
+
+    def embedding_ids(self, text: str) -> list[int]:
+        """A text whose vector is wanted, with what the model expects at its beginning and end."""
+        ids = self._with_bos(text)
+        if self._tokenizer.add_eos and self._tokenizer.eos is not None:
+            ids.append(self._tokenizer.eos)
+        return ids
+
+    def _with_bos(self, text: str) -> list[int]:
+        tokenizer = self._tokenizer
+        bos = [tokenizer.bos] if tokenizer.add_bos and tokenizer.bos is not None else []
+        return bos + tokenizer.encode(text)
 
     def _require_chat(self) -> _Chat:
         if isinstance(self._chat, RequestError):

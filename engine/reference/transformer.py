@@ -87,7 +87,14 @@ class Transformer:
     def forward(
         self, tokens: ArrayLike, *, sequences: ArrayLike | None = None, positions: ArrayLike | None = None
     ) -> Array:
-        """Logits of every row, (n, vocabulary).
+        """Logits of every row, (n, vocabulary); rows as in `hidden`."""
+        head = self.tensors.get("output.weight", self.tensors["token_embd.weight"])
+        return self.hidden(tokens, sequences=sequences, positions=positions) @ head.T
+
+    def hidden(
+        self, tokens: ArrayLike, *, sequences: ArrayLike | None = None, positions: ArrayLike | None = None
+    ) -> Array:
+        """What logits are made from: every row after the last layer and the final norm, (n, embedding).
 
         A row sees the rows of its own sequence at its own or an earlier position. By default all rows are
         one sequence; positions count each sequence's rows from 0.
@@ -102,8 +109,7 @@ class Transformer:
             prefix = f"blk.{layer}."
             x = x + self._attention(prefix, self._norm(x, prefix + "attn_norm.weight"), pos, visible)
             x = x + self._feed_forward(prefix, self._norm(x, prefix + "ffn_norm.weight"))
-        head = self.tensors.get("output.weight", self.tensors["token_embd.weight"])
-        return self._norm(x, "output_norm.weight") @ head.T
+        return self._norm(x, "output_norm.weight")
 
     def _attention(self, prefix: str, x: Array, positions: Positions, visible: NDArray[np.bool_]) -> Array:
         p = self.params

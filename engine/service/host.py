@@ -11,10 +11,11 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from engine.errors import DeadlineExceeded, EngineBusy, EngineUnavailable, HearthError, RequestError
+from engine.errors import DeadlineExceeded, EngineBusy, EngineUnavailable, HearthError
+from engine.generation.embedding import Embeddings
 from engine.generation.metrics import EngineMetrics
 from engine.generation.scheduler import MAX_REQUESTS
-from engine.service.served import Embeddings, ServedModel
+from engine.service.served import ServedModel
 from engine.types import ChatDelta, ChatRequest, CompletionRequest, EngineStatus, InfillRequest, TextDelta
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ class HostedEngine(Protocol):
     async def tokenize(self, text: str, *, special: bool = False) -> list[int]: ...
     async def detokenize(self, ids: Sequence[int]) -> str: ...
     async def count_tokens(self, request: ChatRequest) -> int: ...
+    async def embed(self, texts: Sequence[str]) -> Embeddings: ...
     async def status(self) -> EngineStatus: ...
     def metrics(self) -> EngineMetrics: ...
     async def wait_loaded(self) -> None: ...
@@ -170,12 +172,10 @@ class ModelHost:
         async with self._use(model) as loaded:
             return await self._watched(loaded, loaded.engine.count_tokens(request))
 
-    async def embed(self, texts: Sequence[str], model: str = "") -> Embeddings:  # noqa: ARG002
-        """Raises RequestError: no back end makes vectors yet."""
-        raise RequestError(
-            f"The model {model or self.model} makes no embeddings.",
-            action="Ask an embedding model of another server for them.",
-        )
+    async def embed(self, texts: Sequence[str], model: str = "") -> Embeddings:
+        """A vector for each text."""
+        async with self._use(model) as loaded:
+            return await self._watched(loaded, loaded.engine.embed(texts))
 
     async def load(self, model: str = "", threads: int = 0) -> None:
         """Return once the model is in memory. Raises HearthError with the reason when it cannot be.

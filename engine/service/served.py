@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from engine.generation.embedding import Embeddings
 from engine.types import ChatDelta, ChatRequest, CompletionRequest, EngineStatus, InfillRequest, TextDelta
 
 
@@ -20,14 +21,6 @@ class ServedModel:
     name: str
     aliases: tuple[str, ...] = ()
     created: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Embeddings:
-    """vectors: one for each text, all of one length. tokens: of all texts together."""
-
-    vectors: Sequence[Sequence[float]]
-    tokens: int
 
 
 class Served(Protocol):
@@ -75,5 +68,5 @@ class Served(Protocol):
         ...
 
     async def embed(self, texts: Sequence[str], model: str = "") -> Embeddings:
-        """A vector for each text. Raises RequestError when the model makes none."""
+        """A vector for each text. Raises RequestError when the model makes none, or for what a text has."""
         ...

@@ -56,6 +56,7 @@ class Vocabulary:
     pre: name of the pre-tokenizer; only byte-level vocabularies have one.
     bos, eos, eot, eom: ids, or None when the file has none.
     add_bos: whether the model expects bos before every prompt; None when the file does not say.
+    add_eos: whether it expects eos after every text; embedding models may.
     space_prefix: whether the model expects a blank before the first word of a text.
     """
 
@@ -70,6 +71,7 @@ class Vocabulary:
     eot: int | None
     eom: int | None
     add_bos: bool | None
+    add_eos: bool
     space_prefix: bool
 
 
@@ -100,6 +102,7 @@ def read_vocabulary(metadata: GgufMetadata) -> Vocabulary:
         eot=_id(metadata, "eot", len(texts)),
         eom=_id(metadata, "eom", len(texts)),
         add_bos=add_bos if isinstance(add_bos, bool) else None,
+        add_eos=metadata.get("tokenizer.ggml.add_eos_token") is True,
         space_prefix=space_prefix if isinstance(space_prefix, bool) else sentencepiece,
     )
 

@@ -43,6 +43,7 @@ class Tokenizer:
         vocab_size: number of ids.
         bos: id of the begin-of-text token, or None.
         add_bos: whether prompts of this model start with bos; `encode` never adds it.
+        add_eos: whether texts whose vector is wanted end with eos; `encode` never adds it.
         eos: id of the end token that the file names, or None.
         eos_ids: all ids that end a generation.
         text_prefix: what the model expects before a text that begins a prompt or follows a control token: the
@@ -71,6 +72,7 @@ class Tokenizer:
         self.vocab_size = len(self._texts)
         self.bos = vocabulary.bos
         self.eos = vocabulary.eos
+        self.add_eos = vocabulary.add_eos
         self.add_bos = vocabulary.bos is not None and (
             self._bpe.add_bos if vocabulary.add_bos is None else vocabulary.add_bos
         )

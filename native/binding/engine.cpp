@@ -1,3 +1,4 @@
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -7,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "binding/arrays.h"
 #include "binding/bindings.h"
@@ -56,25 +58,14 @@ public:
     std::string kv_format() const { return std::string(cache_.format().name()); }
     void cancel() { cancel_.store(true); }
 
-    NumpyArray<float> forward(const Ints& seqs, const Ints& tokens, const Bools& want) {
-        const Use use(in_use_);
-        const size_t n = tokens.shape(0);
-        if (seqs.shape(0) != n || want.shape(0) != n)
-            throw std::invalid_argument("seqs, tokens and want_logits differ in length");
-        std::vector<model::BatchRow> rows(n);
-        size_t wanted = 0;
-        for (size_t i = 0; i < n; ++i) {
-            rows[i] = {seqs(i), tokens(i), want(i)};
-            wanted += want(i) ? 1 : 0;
-        }
-        cancel_.store(false);
-        auto logits = std::make_unique<std::vector<float>>(); // here, as no failure may follow a forward that succeeded
-        {
-            const GilReleased released;
-            *logits = transformer_.forward(rows, cancel_);
-        }
-        const size_t shape[] = {wanted, static_cast<size_t>(model_->weights().vocab)};
-        return to_numpy(std::move(logits), shape, 2);
+    NumpyArray<float> forward(const Ints& seqs, const Ints& tokens, const Bools& want_logits) {
+        return run(seqs, tokens, want_logits, nullptr).first;
+    }
+
+    std::pair<NumpyArray<float>, NumpyArray<float>> forward_hidden(const Ints& seqs, const Ints& tokens,
+                                                                   const Bools& want_logits,
+                                                                   const Bools& want_hidden) {
+        return run(seqs, tokens, want_logits, &want_hidden);
     }
 
     size_t page_bytes() const { return cache_.page_bytes(); }
@@ -115,6 +106,33 @@ private:
     private:
         std::atomic<bool>& flag_;
     };
+
+    // Logits and hidden states of the rows that want them; without want_hidden none wants any.
+    std::pair<NumpyArray<float>, NumpyArray<float>> run(const Ints& seqs, const Ints& tokens, const Bools& want_logits,
+                                                        const Bools* want_hidden) {
+        const Use use(in_use_);
+        const size_t n = tokens.shape(0);
+        if (seqs.shape(0) != n || want_logits.shape(0) != n || (want_hidden != nullptr && want_hidden->shape(0) != n))
+            throw std::invalid_argument("seqs, tokens and what is wanted of them differ in length");
+        std::vector<model::BatchRow> rows(n);
+        for (size_t i = 0; i < n; ++i)
+            rows[i] = {seqs(i), tokens(i), want_logits(i), want_hidden != nullptr && (*want_hidden)(i)};
+        cancel_.store(false);
+        // Here, as no failure may follow a forward that succeeded.
+        auto logits = std::make_unique<std::vector<float>>();
+        auto hidden = std::make_unique<std::vector<float>>();
+        {
+            const GilReleased released;
+            model::Outputs out = transformer_.forward(rows, cancel_);
+            *logits = std::move(out.logits);
+            *hidden = std::move(out.hidden);
+        }
+        const size_t vocab = static_cast<size_t>(model_->weights().vocab);
+        const size_t embedding = static_cast<size_t>(hp().embedding);
+        const size_t logits_shape[] = {logits->size() / vocab, vocab};
+        const size_t hidden_shape[] = {hidden->size() / embedding, embedding};
+        return {to_numpy(std::move(logits), logits_shape, 2), to_numpy(std::move(hidden), hidden_shape, 2)};
+    }
 
     const model::HyperParams& hp() const { return model_->weights().hp; }
 
@@ -197,6 +215,8 @@ void bind_engine(nb::module_& m) {
         .def("append_pages", &Engine::append_pages, nb::arg("seq"), nb::arg("pages").noconvert())
         .def("forward", &Engine::forward, nb::arg("seqs").noconvert(), nb::arg("tokens").noconvert(),
              nb::arg("want_logits").noconvert())
+        .def("forward_hidden", &Engine::forward_hidden, nb::arg("seqs").noconvert(), nb::arg("tokens").noconvert(),
+             nb::arg("want_logits").noconvert(), nb::arg("want_hidden").noconvert())
         .def("cancel", &Engine::cancel);
 }
 

@@ -21,6 +21,8 @@ void for_rows(runtime::ThreadPool& pool, int64_t n, Fn&& fn) {
     }
 }
 
+bool goes_on(const BatchRow& row) { return row.want_logits || row.want_hidden; }
+
 bool is_float(gguf::Type type) { return gguf::block_elems(type) == 1; }
 
 } // namespace
@@ -72,16 +74,16 @@ std::vector<RowRun> Transformer::plan(std::span<const BatchRow> rows) const {
     return runs;
 }
 
-std::vector<float> Transformer::forward(std::span<const BatchRow> rows, const std::atomic<bool>& cancel) {
+Outputs Transformer::forward(std::span<const BatchRow> rows, const std::atomic<bool>& cancel) {
     if (rows.empty()) return {};
     const std::vector<RowRun> runs = plan(rows);
     std::vector<kv::Growth> growths;
     for (const RowRun& run : runs) growths.push_back({run.seq, run.n});
     cache_.reserve(growths);
-    std::vector<float> out;
+    Outputs out;
     try {
         this->run(rows, runs, cancel);
-        out = logits(std::count_if(rows.begin(), rows.end(), [](const BatchRow& r) { return r.want_logits; }));
+        out = outputs(rows);
     } catch (...) {
         for (const RowRun& run : runs) cache_.release_reserved(run.seq);
         throw;
@@ -110,10 +112,10 @@ void Transformer::run(std::span<const BatchRow> rows, const std::vector<RowRun>&
         attention_(runs, layer, ws.qkv.data(), width + 2 * int64_t{hp_.kv_heads} * hp_.head_dim, ws.attended.x.data(),
                    width);
         if (layer == hp_.layers - 1) {
-            // Nothing after the last attention looks at other rows: go on with those whose logits are wanted.
+            // Nothing after the last attention looks at other rows: go on with those of which something is wanted.
             int64_t kept = 0;
             for (size_t i = 0; i < rows.size(); ++i)
-                if (rows[i].want_logits) {
+                if (goes_on(rows[i])) {
                     std::copy_n(ws.attended.row(static_cast<int64_t>(i)), width, ws.attended.row(kept));
                     std::copy_n(ws.hidden.data() + static_cast<int64_t>(i) * hp_.embedding, hp_.embedding,
                                 ws.hidden.data() + kept * hp_.embedding);
@@ -216,6 +218,31 @@ void Transformer::feed_forward(const LayerWeights& w, int64_t n) {
 void Transformer::quantise(cpu::Rows& rows, std::initializer_list<const quant::PackedMatrix*> readers) {
     if (std::all_of(readers.begin(), readers.end(), [](const auto* m) { return is_float(m->type); })) return;
     for_rows(pool_, rows.n, [&](int64_t i) { kernels_.quantise_row(rows, i); });
+}
+
+// The rows that went on lie in `normed`, in order.
+Outputs Transformer::outputs(std::span<const BatchRow> rows) {
+    RowBuffer& normed = work_->normed;
+    const int64_t e = hp_.embedding;
+    Outputs out;
+    out.hidden.reserve(static_cast<size_t>(e * std::ranges::count_if(rows, &BatchRow::want_hidden)));
+    int64_t i = 0;
+    int64_t n = 0; // rows that want logits; they move up to stand together
+    for (const BatchRow& row : rows) {
+        if (!goes_on(row)) continue;
+        if (row.want_hidden) out.hidden.insert(out.hidden.end(), normed.row(i), normed.row(i) + e);
+        if (row.want_logits) {
+            if (n != i) {
+                std::copy_n(normed.row(i), e, normed.row(n));
+                kernels_.quantise_row(normed.rows, n);
+            }
+            ++n;
+        }
+        ++i;
+    }
+    normed.resize(n, e);
+    out.logits = logits(n);
+    return out;
 }
 
 std::vector<float> Transformer::logits(int64_t n) {

@@ -28,6 +28,13 @@ struct BatchRow {
     int seq;
     int32_t token;
     bool want_logits;
+    bool want_hidden; // the state that logits are made from: after the last layer, normalised
+};
+
+// What a forward gives of the rows that want it, in row order.
+struct Outputs {
+    std::vector<float> logits; // [rows][vocab]
+    std::vector<float> hidden; // [rows][embedding]
 };
 
 class Transformer {
@@ -36,11 +43,10 @@ public:
     Transformer(const Weights& weights, const cpu::Kernels& kernels, runtime::ThreadPool& pool, kv::KvCache& cache);
     ~Transformer();
 
-    // Appends the rows to their sequences and returns logits, [rows that want them][vocab], in row order.
-    // Throws Cancelled (checked once a layer), kv::OutOfPages, std::invalid_argument (token or sequence out of
+    // Appends the rows to their sequences. Throws Cancelled (checked once a layer), kv::OutOfPages, std::invalid_argument (token or sequence out of
     // range, a sequence's rows not adjacent), std::bad_alloc; then no sequence has changed. Positions beyond the
     // context length that the model was trained for are the caller's to refuse.
-    std::vector<float> forward(std::span<const BatchRow> rows, const std::atomic<bool>& cancel);
+    Outputs forward(std::span<const BatchRow> rows, const std::atomic<bool>& cancel);
 
 private:
     struct Workspace;
@@ -52,6 +58,7 @@ private:
     void project_qkv(const LayerWeights& w, int layer, const std::vector<RowRun>& runs, int64_t n);
     void feed_forward(const LayerWeights& w, int64_t n);
     void quantise(cpu::Rows& rows, std::initializer_list<const quant::PackedMatrix*> readers);
+    Outputs outputs(std::span<const BatchRow> rows);
     std::vector<float> logits(int64_t n);
 
     const Weights& weights_;

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from engine.backends.pooling import Pooling
 from engine.generation.chunk_keys import CHUNK_PAGES, chunk_keys
 from engine.generation.sequence import Drawn
 from engine.types import FinishReason
@@ -38,9 +39,10 @@ class FakeSequence:
 
 
 class FakeBackend:
-    """Implements `engine.backends.base.Backend` and `KvPages` with exact page accounting.
+    """Implements `engine.backends.base.Backend`, `KvPages` and `HiddenStates` with exact page accounting.
 
     Forks share pages, and a shared page is copied before it is written; a page's bytes are its tokens.
+    A hidden state is a token, and its place in the text.
 
     calls: (sequence, tokens) rows of every forward that ran.
     inside: called in the middle of every forward, on the thread that called it.
@@ -66,7 +68,8 @@ class FakeBackend:
         self.running = False
         self.cancelled = False
         self.closed = False
-        self.kv_pages = self
+        self.kv_pages = self.hidden_states = self
+        self.pooling = Pooling.MEAN
         self._next = 0
 
     @property
@@ -122,6 +125,9 @@ class FakeBackend:
         state.tokens += pages.reshape(-1).view(np.int32).tolist()
 
     def forward(self, seqs, tokens, want_logits):
+        return self.forward_hidden(seqs, tokens, want_logits, np.zeros(len(seqs), bool))[0]
+
+    def forward_hidden(self, seqs, tokens, want_logits, want_hidden):
         self.owners.add(threading.get_ident())
         assert seqs.dtype == tokens.dtype == np.int32
         assert len(seqs) == len(tokens) == len(want_logits) > 0
@@ -138,8 +144,10 @@ class FakeBackend:
         if needed > self.references.count(0):
             raise MemoryError
         self.calls.append(list(added.items()))
-        logits = []
-        for seq, token, wanted in zip(seqs.tolist(), tokens.tolist(), want_logits.tolist(), strict=True):
+        logits, hidden = [], []
+        for seq, token, wanted, pooled in zip(
+            seqs.tolist(), tokens.tolist(), want_logits.tolist(), want_hidden.tolist(), strict=True
+        ):
             assert 0 <= token < VOCAB
             state = self.sequences[seq]
             if len(state.tokens) == len(state.pages) * self.page:
@@ -152,7 +160,12 @@ class FakeBackend:
                 row = np.zeros(VOCAB, np.float32)
                 row[next_token(state.tokens)] = 1
                 logits.append(row)
-        return np.array(logits, np.float32).reshape(len(logits), VOCAB)
+            if pooled:
+                hidden.append((token, len(state.tokens)))
+        return (
+            np.array(logits, np.float32).reshape(len(logits), VOCAB),
+            np.array(hidden, np.float32).reshape(len(hidden), 2),
+        )
 
     def cancel(self):
         self.cancelled = self.running

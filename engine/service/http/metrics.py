@@ -11,11 +11,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from engine.generation.embedding import Embeddings
 from engine.generation.metrics import EngineMetrics
 from engine.service.http.deadlines import within
 from engine.service.http.endpoint import Answer, Asked, Endpoint
 from engine.service.http.engine_metrics import EngineCollector
-from engine.service.served import Embeddings, Served, ServedModel
+from engine.service.served import Served, ServedModel
 from engine.types import (
     ChatDelta,
     ChatRequest,
@@ -63,6 +64,12 @@ class Metrics:
             "hearth_cached_tokens", "Tokens of prompts found in the cache", registry=registry
         )
         self.generated_tokens = Counter("hearth_generated_tokens", "Tokens generated", registry=registry)
+        self.embedded_texts = Counter(
+            "hearth_embedded_texts", "Texts of which vectors were made", registry=registry
+        )
+        self.embedded_tokens = Counter(
+            "hearth_embedded_tokens", "Tokens of texts of which vectors were made", registry=registry
+        )
         self.queue = Histogram(
             "hearth_queue_seconds", "Time in the engine's queue", registry=registry, buckets=_TTFT_BUCKETS
         )
@@ -156,7 +163,10 @@ class Metered:
         return await self._engine.count_tokens(request, model)
 
     async def embed(self, texts: Sequence[str], model: str = "") -> Embeddings:
-        return await self._engine.embed(texts, model)
+        made = await self._engine.embed(texts, model)
+        self._metrics.embedded_texts.inc(len(made.vectors))
+        self._metrics.embedded_tokens.inc(made.tokens)
+        return made
 
     async def _measured(self, kind: str, stream: AsyncGenerator[Delta, None]) -> AsyncGenerator[Delta, None]:
         metrics = self._metrics

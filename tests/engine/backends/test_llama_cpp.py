@@ -8,9 +8,7 @@ from engine.backends.llama_cpp import LlamaCppBackend
 from engine.backends.native import NativeBackend, open_gguf
 from engine.errors import ModelFileError
 
-pytestmark = pytest.mark.skipif(
-    not llama_cpp.installed(), reason="the optional package llama-cpp-python is not installed"
-)
+pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("llama_cpp_package")]
 
 TOKENS = np.random.default_rng(5).integers(0, 300, 60).astype(np.int32)
 

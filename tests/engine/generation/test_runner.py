@@ -1,8 +1,11 @@
 """The generation loop over the fake model: right tokens, right order, nothing leaked."""
 
+import numpy as np
 import pytest
 
+from engine.backends.pooling import Pooling
 from engine.errors import DeadlineExceeded, EngineBusy, HearthError, RequestError
+from engine.generation.pooling import PooledText, normalised
 from engine.generation.runner import Runner
 from engine.generation.sequence import Sequence
 from engine.generation.speed import MIN_CHUNK, Speed
@@ -217,6 +220,34 @@ def test_a_full_pool_takes_pages_from_the_least_urgent_request_which_still_ends_
     assert sum(len(tokens) for call in b.backend.calls for _, tokens in call if tokens[0] == 9) > 30
     b.assert_complete(completion)
     b.assert_complete(chat)
+
+
+def test_a_text_that_loses_its_pages_to_a_completion_is_pooled_anew(bench):
+    b = bench(context_tokens=80, kv_tokens=80)
+    prompt = [1 + n % 63 for n in range(70)]
+    events = []
+    text = Sequence(tuple(prompt), 0, Priority.BACKGROUND, "", events.append, pooled=PooledText(Pooling.MEAN))
+    b.runner.submit(text)
+    b.runner.step()
+    b.runner.step()
+    assert 0 < text.computed < 70
+    urgent = b.submit([2] * 60)
+    b.run()
+    assert b.runner.metrics.preemptions == 1
+    b.assert_complete(urgent)
+    assert [event.finish for event in events] == [FinishReason.LENGTH]
+    states = [(token, place) for place, token in enumerate(prompt, 1)]
+    assert np.array_equal(text.pooled.vector(), normalised(np.sum(np.array(states, float), axis=0)))
+    assert text.kv is None
+
+
+def test_a_text_for_a_model_that_makes_no_vectors_is_refused(bench):
+    b = bench()
+    b.backend.hidden_states = None
+    events = []
+    b.runner.submit(Sequence((1,), 0, Priority.CHAT, "", events.append, pooled=PooledText(Pooling.MEAN)))
+    assert "makes no embeddings" in str(events[0])
+    assert not b.runner.busy
 
 
 def test_a_request_too_large_for_the_pool_fails_with_words_and_others_live(bench):

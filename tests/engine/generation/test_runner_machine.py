@@ -2,12 +2,14 @@
 
 import itertools
 
+import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from engine.errors import DeadlineExceeded, EngineBusy, HearthError
+from engine.generation.pooling import PooledText, normalised
 from engine.generation.runner import Runner
 from engine.generation.sequence import Sequence
 from engine.generation.speed import Speed
@@ -54,6 +56,17 @@ class RunnerMachine(RuleBasedStateMachine):
         events = []
         output = self.fakes.Output() if max_tokens else None
         sequence = Sequence(tuple(prompt), max_tokens, priority, session, events.append, output, deadline)
+        self.events[sequence] = events
+        self.runner.submit(sequence)
+        return sequence
+
+    @rule(target=requests, prompt=prompts, priority=st.sampled_from(Priority))
+    def submit_text(self, prompt, priority):
+        """One whose vector is wanted: its numbers come out whatever becomes of it meanwhile."""
+        events = []
+        sequence = Sequence(
+            tuple(prompt), 0, priority, "", events.append, pooled=PooledText(self.backend.pooling)
+        )
         self.events[sequence] = events
         self.runner.submit(sequence)
         return sequence
@@ -110,7 +123,13 @@ class RunnerMachine(RuleBasedStateMachine):
             solo = self.fakes.continuation(list(sequence.prompt), sequence.max_tokens)
             generated = sequence.tokens[len(sequence.prompt) :]
             assert generated == solo[: len(generated)]
-            if self.ended(sequence) and events[-1].finish is not FinishReason.CANCELLED:
+            if sequence.pooled is not None and self.ended(sequence):
+                assert sequence.kv is None
+                if events[-1].finish is FinishReason.LENGTH:
+                    states = [(token, place) for place, token in enumerate(sequence.prompt, 1)]
+                    whole = normalised(np.sum(np.array(states, float), axis=0))
+                    assert np.array_equal(sequence.pooled.vector(), whole)
+            elif self.ended(sequence) and events[-1].finish is not FinishReason.CANCELLED:
                 assert generated == solo or sequence.deadline is not None
                 assert "".join(event.text for event in events) == self.fakes.text(generated)
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from engine.errors import DeadlineExceeded, EngineBusy, EngineUnavailable, ModelFileError, RequestError
+from engine.errors import DeadlineExceeded, EngineBusy, EngineUnavailable, ModelFileError
+from engine.generation.embedding import Embeddings
 from engine.generation.metrics import EngineMetrics
 from engine.service.host import RETRY_SECONDS, ModelHost
 from engine.service.http.problems import BadField
@@ -52,6 +53,13 @@ class Engine:
         if self.failed:
             raise EngineUnavailable("The engine stopped.")
         return len(request.messages)
+
+    async def embed(self, texts):
+        try:
+            await self.go.wait()
+            return Embeddings([], len(texts))
+        finally:
+            self.machine.ended.append(f"embed {self.model}")
 
     async def status(self):
         return EngineStatus("failed" if self.failed else "ready", self.model)
@@ -411,9 +419,16 @@ async def test_text_without_generation(machine, make_host):
     assert len(machine.opened) == 2
 
 
-async def test_embeddings_are_refused_in_words(make_host):
-    with pytest.raises(RequestError, match="one makes no embeddings"):
-        await make_host().embed(["a"])
+async def test_a_cancelled_call_for_embeddings_lets_the_next_model_in(machine, make_host):
+    host = make_host()
+    await host.load("one")
+    machine.opened[0].go.clear()
+    embedding = asyncio.create_task(host.embed(["a"], "one"))
+    await asyncio.sleep(0)
+    other = asyncio.create_task(host.embed(["b", "c"], "two"))
+    embedding.cancel()
+    assert (await other).tokens == 2
+    assert machine.ended == ["embed one", "embed two"]
 
 
 async def test_closing_ends_what_waits(machine, make_host):

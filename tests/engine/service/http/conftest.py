@@ -12,9 +12,10 @@ import pytest
 import uvicorn
 
 from engine.errors import HearthError, RequestError
+from engine.generation.embedding import Embeddings
 from engine.service.http.app import build_app
 from engine.service.http.heads import heads_within
-from engine.service.served import Embeddings, ServedModel
+from engine.service.served import ServedModel
 from engine.types import ChatDelta, EngineStatus, FinishReason, TextDelta, Timing, TokenLogprob
 
 TIMING = Timing(

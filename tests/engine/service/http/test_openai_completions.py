@@ -1,10 +1,11 @@
 """Completions, models and embeddings by OpenAI's own client."""
 
+import numpy as np
 import openai
 import pytest
 
 from engine.errors import EngineUnavailable, RequestError
-from engine.service.served import Embeddings
+from engine.generation.embedding import Embeddings
 from engine.types import CompletionRequest, FinishReason, InfillRequest, TextDelta
 
 
@@ -135,7 +136,7 @@ async def test_a_model_whose_name_has_a_slash(server):
 
 @pytest.mark.parametrize("encoding", ["float", "base64"])
 async def test_embeddings(client, engine, encoding):
-    engine.embeddings = Embeddings([[0.5, -1.0], [0.25, 2.0]], tokens=4)
+    engine.embeddings = Embeddings(list(np.array([[0.5, -1.0], [0.25, 2.0]], np.float32)), tokens=4)
     answer = await client.embeddings.create(model="tiny", input=["a", "b"], encoding_format=encoding)
     vectors = [entry.embedding for entry in answer.data]
     if encoding == "base64":
@@ -147,12 +148,38 @@ async def test_embeddings(client, engine, encoding):
 
 
 async def test_embeddings_as_the_client_asks_by_itself(client, engine):
-    engine.embeddings = Embeddings([[0.5, -1.0]], tokens=2)
+    engine.embeddings = Embeddings([np.array([0.5, -1.0], np.float32)], tokens=2)
     answer = await client.embeddings.create(model="tiny", input="a")
     assert answer.data[0].embedding == [0.5, -1.0]
 
 
-@pytest.mark.parametrize("given", ["", [], [""], [1, 2], [[1]], None, ["x"] * 2049])
+async def test_embeddings_are_the_same_numbers_in_both_encodings(client, engine):
+    vectors = np.random.default_rng(1).standard_normal((3, 50)).astype(np.float32)
+    engine.embeddings = Embeddings(list(vectors), tokens=9)
+    as_numbers = await client.embeddings.create(model="tiny", input=["a", "b", "c"], encoding_format="float")
+    decoded = await client.embeddings.create(model="tiny", input=["a", "b", "c"])
+    assert [entry.index for entry in decoded.data] == [0, 1, 2]
+    for entry, other, vector in zip(as_numbers.data, decoded.data, vectors, strict=True):
+        assert entry.embedding == other.embedding == vector.tolist()
+
+
+async def test_embeddings_are_counted(server, client, engine):
+    engine.embeddings = Embeddings([np.ones(2, np.float32)] * 2, tokens=7)
+    await client.embeddings.create(model="tiny", input=["a", "b"])
+    shown = (await server.client().get("/metrics")).text
+    assert "hearth_embedded_texts_total 2.0" in shown
+    assert "hearth_embedded_tokens_total 7.0" in shown
+
+
+@pytest.mark.parametrize("field", [{"dimensions": 256}, {"encoding_format": "int8"}, {"truncate": True}])
+async def test_embeddings_with_what_is_not_supported(ask, engine, field):
+    response = await ask("/v1/embeddings", {"model": "tiny", "input": "a"} | field)
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == next(iter(field))
+    assert not engine.requests
+
+
+@pytest.mark.parametrize("given", ["", [], [""], [1, 2], [[1]], None, ["x"] * 2049, ["x"] * 10_000])
 async def test_embeddings_of_what_is_no_text(ask, engine, given):
     response = await ask("/v1/embeddings", {"model": "tiny", "input": given})
     assert response.status_code == 400

@@ -1,0 +1,139 @@
+"""Vectors of texts, beside completions and chats: each text is a request of the lowest priority."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.backends.pooling import Pooling
+from engine.errors import EngineBusy, HearthError, PromptTooLong, RequestError
+from engine.generation.pooling import PooledText
+from engine.generation.sequence import Event
+from engine.generation.sequence import Sequence as Request
+from engine.generation.thread import EngineThread
+from engine.types import Priority
+
+# Texts of one call on the engine thread at a time: enough short ones to fill a step.
+TEXTS_AT_ONCE = 16
+
+# Calls that run, and those that run or wait for it; a further one is told to come back later.
+CALLS_AT_ONCE = 2
+MAX_CALLS = 64
+RETRY_SECONDS = 5.0
+
+# Tokens of all texts of one call, as in OpenAI's API.
+MAX_TOKENS = 300_000
+
+# How long an abandoned call waits for the engine to let go of its texts.
+RELEASE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """vectors: one for each text, of Euclidean length 1, shape (embedding,). tokens: of all texts."""
+
+    vectors: Sequence[NDArray[np.float32]]
+    tokens: int
+
+
+class TokenLimits:
+    """Holds texts to what one call may have; `add` takes them in order.
+
+    window: the longest text.
+    """
+
+    def __init__(self, window: int) -> None:
+        self._window = window
+        self._texts = 0
+        self.tokens = 0
+
+    def add(self, text: str, tokens: int) -> None:
+        """Raises PromptTooLong for a text beyond the window, RequestError for an empty one or too much."""
+        index, self._texts = self._texts, self._texts + 1
+        self.tokens += tokens
+        if not text or not tokens:
+            raise RequestError(f"The text at index {index} is empty.", action="Leave it out.")
+        if tokens > self._window:
+            raise PromptTooLong(
+                f"The text at index {index} has {tokens} tokens, {tokens - self._window} too many for the"
+                f" model's window of {self._window} tokens.",
+                action="Cut it into shorter pieces.",
+            )
+        if self.tokens > MAX_TOKENS:
+            raise RequestError(
+                f"The texts up to index {index} have {self.tokens} tokens; one call may have {MAX_TOKENS}.",
+                action="Send the texts in several calls.",
+            )
+
+
+class EmbeddingTurns:
+    """Lets few calls on the engine thread at a time, so that they leave room in its queue; others wait."""
+
+    def __init__(self) -> None:
+        self._free = asyncio.Semaphore(CALLS_AT_ONCE)
+        self._calls = 0
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Raises EngineBusy when too many calls wait already."""
+        if self._calls >= MAX_CALLS:
+            raise EngineBusy(
+                f"The engine already has {self._calls} calls for embeddings.",
+                meaning="This one was not started.",
+                action="Try again when some of them have ended.",
+                retry_after=RETRY_SECONDS,
+            )
+        self._calls += 1
+        try:
+            async with self._free:
+                yield
+        finally:
+            self._calls -= 1
+
+
+async def embed_texts(
+    thread: EngineThread, texts: Sequence[NDArray[np.int32]], pooling: Pooling
+) -> list[NDArray[np.float32]]:
+    """The vectors of texts given as token ids. Cancelling it ends what it has on the engine thread.
+
+    Raises HearthError, which ends the other texts too.
+    """
+    loop = asyncio.get_running_loop()
+    events: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
+    waiting = deque(enumerate(texts))
+    running: dict[int, tuple[Request, PooledText]] = {}
+    vectors: dict[int, NDArray[np.float32]] = {}
+
+    def submit(index: int, ids: NDArray[np.int32]) -> None:
+        def emit(event: Event) -> None:
+            with suppress(RuntimeError):  # the loop is closed, so nobody listens any more
+                loop.call_soon_threadsafe(events.put_nowait, (index, event))
+
+        pooled = PooledText(pooling)
+        request = Request(tuple(ids.tolist()), 0, Priority.BACKGROUND, "", emit, pooled=pooled)
+        thread.submit(request)
+        running[index] = request, pooled
+
+    try:
+        while waiting or running:
+            while waiting and len(running) < TEXTS_AT_ONCE:
+                submit(*waiting.popleft())
+            index, event = await events.get()
+            _, pooled = running.pop(index)
+            if isinstance(event, HearthError):
+                raise event
+            vectors[index] = pooled.vector()
+    finally:
+        for request, _ in running.values():
+            thread.cancel(request)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RELEASE_SECONDS):
+                while running:
+                    running.pop((await events.get())[0])
+    return [vectors[index] for index in range(len(texts))]
