@@ -20,6 +20,7 @@ from engine.generation.thread import LoadedModel
 from engine.service import models
 from engine.service.__main__ import main
 from engine.service.host import HostedEngine
+from engine.service.settings import ServiceSettings
 
 
 class ForgetfulBackend:
@@ -37,13 +38,14 @@ class ForgetfulBackend:
         raise MemoryError
 
 
-def model_opener(context_tokens: int | None) -> Callable[[str, int], Awaitable[HostedEngine]]:
+def model_opener(settings: ServiceSettings) -> Callable[[str, int], Awaitable[HostedEngine]]:
     async def open_model(name: str, threads: int) -> InProcessEngine:
         path = await asyncio.to_thread(resolve, name)
 
         def load() -> LoadedModel:
             gguf = open_gguf(path)
-            backend = load_backend(gguf, threads=threads or None, context_tokens=context_tokens)
+            context = settings.context_tokens or None
+            backend = load_backend(gguf, threads=threads or None, context_tokens=context)
             return LoadedModel(ForgetfulBackend(backend), TextPrompting(gguf))
 
         return InProcessEngine(path.stem, load)
