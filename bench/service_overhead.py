@@ -28,6 +28,7 @@ from engine import paths
 from engine.client import service
 from engine.client.link import DaemonLink
 from engine.client.remote import RemoteEngine
+from engine.generation.metrics import EngineMetrics
 from engine.types import EngineStatus, FinishReason, InfillRequest, TextDelta
 
 PIECES = 500
@@ -47,6 +48,9 @@ class InstantEngine:
 
     async def status(self) -> EngineStatus:
         return EngineStatus("ready", "instant")
+
+    def metrics(self) -> EngineMetrics:
+        return EngineMetrics()
 
     async def wait_loaded(self) -> None:
         pass
