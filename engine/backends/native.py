@@ -71,7 +71,7 @@ class NativeBackend:
         *,
         threads: int | None = None,
         context_tokens: int | None = None,
-        cancelled: Callable[[], bool] | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         native = _extension()
         path = Path(gguf.path)
