@@ -178,6 +178,7 @@ class ChatRequest:
     parallel_tool_calls: whether the message may hold several calls.
     constraint: what the content must match; reasoning before it is free.
     thinking: None leaves it to the model's template.
+    thinking_optional: with thinking on, a model that cannot reason answers without it instead of refusing.
     thinking_budget: the most reasoning tokens; then the reasoning is closed in time for the reply.
     top_logprobs: as in CompletionRequest.
     timeout_s: as in InfillRequest.
@@ -194,6 +195,7 @@ class ChatRequest:
     parallel_tool_calls: bool = True
     constraint: Constraint | None = None
     thinking: bool | None = None
+    thinking_optional: bool = False
     thinking_budget: int | None = None
     top_logprobs: int | None = None
     priority: Priority = Priority.CHAT
@@ -288,6 +290,7 @@ class EngineStatus:
 
     state: "loading", "ready", "busy" or "failed"; or "unloaded", when the next request loads the model.
     tool_format: how the model was taught to spell tool calls ("hermes", "qwen3_coder", "json"), or "".
+    thinks: whether the model can reason before it answers.
     prefill_tps, decode_tps: measured tokens per second on this machine (0 until first measured).
     kernels: the instruction set that runs ("scalar", "avx2", "avx512-vnni", ...).
     message: for a person; why loading or failed, "" when all is well.
@@ -300,6 +303,7 @@ class EngineStatus:
     context_tokens: int = 0
     supports_infill: bool = False
     tool_format: str = ""
+    thinks: bool = False
     prefill_tps: float = 0.0
     decode_tps: float = 0.0
     message: str = ""

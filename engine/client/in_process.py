@@ -146,6 +146,7 @@ class InProcessEngine:
             context_tokens=model.backend.context_tokens,
             supports_infill=model.prompting.supports_infill,
             tool_format=model.prompting.tool_format,
+            thinks=model.prompting.thinks,
             prefill_tps=thread.speed.prefill_tps,
             decode_tps=thread.speed.decode_tps,
         )

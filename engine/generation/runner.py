@@ -146,6 +146,14 @@ class Runner:
             self._residency.keep(sequence)
         self._cache.save_all(seconds)
 
+    def clear(self) -> int:
+        """Free every sequence; returns for how many tokens there are pages that nobody holds and that are
+        not free: 0, or there is a leak. The last thing to do, too."""
+        for sequence in self._scheduler.requests:
+            self._residency.free(sequence)
+        self._cache.clear()
+        return self._backend.kv_tokens - self._backend.free_tokens
+
     def _advance_requests(self) -> None:
         now = self._clock()
         self._residency.advance(self._scheduler.requests, now)

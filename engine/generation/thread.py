@@ -173,6 +173,7 @@ class EngineThread:
                 self._nudged = False
             if self._closing:
                 runner.save(SAVE_SECONDS)
+                _account(runner.clear())
                 return
             while self._arrivals:
                 runner.submit(self._arrivals.popleft())
@@ -196,6 +197,14 @@ class EngineThread:
             if self._model.disk is not None:
                 self._model.disk.close(0.0)
             self._model.backend.close()
+
+
+def _account(lost_tokens: int) -> None:
+    """Tell the log what became of the KV pages; the soak (`bench.soak`) reads it there."""
+    if lost_tokens:
+        log.warning("KV pages of %s tokens were not given back", lost_tokens)
+    else:
+        log.info("all KV pages were given back")
 
 
 def _closed() -> EngineUnavailable:

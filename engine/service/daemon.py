@@ -105,7 +105,7 @@ async def _serve(
     loop.set_exception_handler(log_unhandled)
     host = ModelHost(
         model_opener(settings),
-        KnownModels(),
+        KnownModels(settings.model),
         default=settings.model,
         threads=settings.threads,
         idle_seconds=settings.idle_minutes * 60,

@@ -57,17 +57,21 @@ class Checking:
 
 
 class KnownModels:
-    """For `ModelHost`: the names that requests may use, looked up anew now and then, not for each request."""
+    """For `ModelHost`: the names that requests may use, looked up anew now and then, not for each request.
+
+    default: the daemon's model; when it is a file, it may be asked for whatever else is in use.
+    """
 
     SECONDS = 2.0
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, default: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+        self._default = default
         self._clock = clock
         self._names: tuple[str, ...] = ()
         self._when: float | None = None
 
     async def __call__(self, used: str) -> Sequence[ServedModel]:
-        """Whole models of the catalogue, and the one in use, which may be a file; its name is an alias then.
+        """Whole models of the catalogue, the one in use, and the default; a file's name is its alias.
 
         Raises SettingsError when the user's catalogue cannot be read.
         """
@@ -75,8 +79,10 @@ class KnownModels:
             self._names = await asyncio.to_thread(_ready)
             self._when = self._clock()
         models = [ServedModel(name) for name in self._names]
-        if used not in self._names:
-            models.append(ServedModel(used, (Path(used).stem,) if os.sep in used else ()))
+        files = [self._default] if os.sep in self._default else []
+        for name in dict.fromkeys((*files, used)):
+            if name not in self._names:
+                models.append(ServedModel(name, (Path(name).stem,) if os.sep in name else ()))
         return models
 
 

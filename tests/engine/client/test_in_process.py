@@ -35,6 +35,7 @@ class FakePrompting:
 
     supports_infill = True
     tool_format = "hermes"
+    thinks = True
 
     def __init__(self, fakes):
         self.fakes = fakes
@@ -280,6 +281,7 @@ async def test_status_tells_model_and_measured_speed(setup):
     assert status.context_tokens == 2048
     assert status.supports_infill
     assert status.tool_format == "hermes"
+    assert status.thinks
     assert status.prefill_tps > 0
     assert status.decode_tps > 0
 

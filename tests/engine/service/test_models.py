@@ -26,13 +26,20 @@ def home(tmp_path, monkeypatch):
 
 async def test_the_known_are_those_on_this_machine_and_the_one_in_use(home, tiny_model):
     now = 0.0
-    known = KnownModels(lambda: now)
+    known = KnownModels(clock=lambda: now)
     assert await known("mine") == [ServedModel("mine")]
     catalogue.add("mine", tiny_model("qwen2"))
     assert await known("/a/model.gguf") == [ServedModel("/a/model.gguf", ("model",))]
     now = known.SECONDS
     assert await known("mine") == [ServedModel("mine")]
     assert [model.name for model in await known("/a/model.gguf")] == ["mine", "/a/model.gguf"]
+
+
+async def test_a_file_that_is_the_default_may_be_named_while_another_model_is_in_use(home):
+    file = ServedModel("/a/model.gguf", ("model",))
+    assert await KnownModels("/a/model.gguf")("other") == [file, ServedModel("other")]
+    assert await KnownModels("/a/model.gguf")("/a/model.gguf") == [file]
+    assert await KnownModels("a name that is not there")("other") == [ServedModel("other")]
 
 
 @pytest.fixture
