@@ -20,11 +20,11 @@ def load_backend(
     *,
     threads: int | None,
     context_tokens: int | None,
-    cancelled: Callable[[], bool] | None = None,
+    cancelled: Callable[[], bool] = lambda: False,
 ) -> Backend:
     """Load the model's weights; the back end's `kernels` tells which one it is.
 
-    cancelled: asked now and then while our own engine loads; InterruptedError when it says so.
+    cancelled: asked now and then; InterruptedError when it says so.
     Raises ModelFileError when no back end here runs the file, EngineUnavailable when memory is short.
     """
     ours = architectures()
@@ -33,7 +33,9 @@ def load_backend(
         return NativeBackend(gguf, threads=threads, context_tokens=context_tokens, cancelled=cancelled)
     path = Path(gguf.path)
     if llama_cpp.installed():
-        return llama_cpp.LlamaCppBackend(path, threads=threads, context_tokens=context_tokens)
+        return llama_cpp.LlamaCppBackend(
+            path, threads=threads, context_tokens=context_tokens, cancelled=cancelled
+        )
     raise ModelFileError(
         f"{path.name} has the architecture '{architecture}'; Hearth's engine runs {', '.join(ours)}.",
         action="Choose another model, or let llama.cpp run it: pip install 'hearth[llama-cpp]'.",

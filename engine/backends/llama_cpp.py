@@ -8,6 +8,7 @@ its speed or its bits for ours.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,6 +41,7 @@ class LlamaCppBackend:
 
     threads: None takes one for each physical core.
     context_tokens: the longest sequence; None takes DEFAULT_CONTEXT, limited by the model.
+    cancelled: asked now and then while the weights are read; InterruptedError when it says so.
     Raises ModelFileError when llama.cpp cannot run the file, EngineUnavailable when the package or the
         memory is missing.
     """
@@ -48,13 +50,25 @@ class LlamaCppBackend:
     kv_pages = None
     hidden_states = None
 
-    def __init__(self, path: Path, *, threads: int | None = None, context_tokens: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        threads: int | None = None,
+        context_tokens: int | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._lib = lib = _library()
         self.name = path.stem
         self.threads = threads if threads is not None else default_threads()
         model_params = lib.llama_model_default_params()
         model_params.n_gpu_layers = 0
+        # llama.cpp gives up the load when this says no (llama.h). The object must outlive the load.
+        go_on = lib.llama_progress_callback(lambda _progress, _data: not cancelled())
+        model_params.progress_callback = go_on
         self._model = lib.llama_model_load_from_file(str(path).encode(), model_params)
+        if not self._model and cancelled():
+            raise InterruptedError
         if not self._model:
             raise ModelFileError(
                 f"llama.cpp cannot run {path.name} either.", action="Choose another model, or fetch it again."

@@ -226,7 +226,7 @@ class Runner:
                 self._end(
                     sequence,
                     DeadlineExceeded(
-                        f"The request did not get to its first token in {now - sequence.arrived:.1f} s.",
+                        f"The request did not get to its first token in {now - sequence.arrived:.3g} s.",
                         meaning="The engine has too much to do for this time limit.",
                         action="Try again later, with a shorter prompt or more time.",
                     ),

@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from engine import paths
 from engine.catalogue.jsonfile import write_json
 from engine.errors import HearthError, SettingsError
-from engine.service.facts import DaemonFacts
+from engine.service.facts import DaemonFacts, installed_version
 from engine.service.listen import listen_tcp, listen_unix
 from engine.service.lock import Lock
 from engine.service.logs import log_unhandled, start_logging
@@ -68,7 +67,12 @@ def run(settings: ServiceSettings, *, on_listening: Callable[[Listening], None])
             token = read_or_make_token() if tcp is not None else None
         port = tcp.getsockname()[1] if tcp is not None else None
         facts = DaemonFacts(
-            _version(), str(places.socket), port, settings.model, settings.idle_minutes, str(log_file)
+            installed_version(),
+            str(places.socket),
+            port,
+            settings.model,
+            settings.idle_minutes,
+            str(log_file),
         )
         _write_state(places, facts)
         on_listening(Listening(facts.socket, port, already_ran=False))
@@ -186,10 +190,3 @@ def _write_state(places: Places, facts: DaemonFacts) -> None:
         write_json(places.state, asdict(facts))
     except OSError as error:
         log.warning("the state file cannot be written (%s)", type(error).__name__)
-
-
-def _version() -> str:
-    try:
-        return version("hearth")
-    except PackageNotFoundError:  # run from a source tree
-        return "0"

@@ -253,7 +253,7 @@ class ModelHost:
                 await self._granted(turn)
         except TimeoutError:
             raise DeadlineExceeded(
-                f"The model was not in memory within the {timeout_s:.1f} s that the request had.",
+                f"The model was not in memory within the {timeout_s:.3g} s that the request had.",
                 action="Try again when it is loaded, or give it more time.",
             ) from None
         try:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from engine.client.http import ConnectionLost, exchange
+from engine.service.logs import MAX_BYTES
 from engine.service.protocol import HELLO, LOAD, PROTOCOL, STATE
 
 CANARY = "canary-in-the-source"
@@ -347,6 +348,19 @@ def test_what_came_over_the_socket_and_over_tcp_is_counted_together(daemon_home)
         assert 'hearth_http_requests_total{route="/hearth/v1/infill",status="200"} 1.0' in told
         assert 'hearth_http_requests_total{route="/v1/models",status="200"} 1.0' in told
         assert "hearth_generated_tokens_total 2.0" in told
+
+
+def test_a_log_that_has_grown_is_rotated_and_stays_private(daemon_home):
+    folder = daemon_home.home / "logs"
+    folder.mkdir(parents=True)
+    (folder / "daemon.log").write_bytes(b"x" * MAX_BYTES)
+    (folder / "daemon.log").chmod(0o600)
+    daemon = daemon_home.start()
+    daemon_home.stop()
+    assert daemon.wait() == 0
+    assert (folder / "daemon.log.1").read_bytes() == b"x" * MAX_BYTES
+    assert "the daemon runs" in (folder / "daemon.log").read_text()
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
 
 
 def test_another_protocol_is_refused_and_the_greeting_is_not(daemon_home):

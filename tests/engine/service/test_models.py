@@ -2,17 +2,20 @@
 
 import asyncio
 import threading
+from contextlib import aclosing
 
 import pytest
 
+from engine.client import in_process
 from engine.client import models as catalogue
-from engine.errors import EngineUnavailable, ModelFileError, RequestError
+from engine.errors import EngineBusy, EngineUnavailable, ModelFileError, RequestError
+from engine.generation.disk_tier import DiskRoom
 from engine.service import models
 from engine.service.host import ModelHost
 from engine.service.models import KnownModels, model_opener
 from engine.service.served import ServedModel
-from engine.service.settings import ServiceSettings
-from engine.types import ChatMessage, ChatRequest
+from engine.service.settings import CacheSettings, ServiceSettings
+from engine.types import ChatMessage, ChatRequest, CompletionRequest, Constraint, ConstraintKind
 
 
 @pytest.fixture
@@ -63,6 +66,25 @@ async def test_a_real_engine_by_its_path(host, tiny_model):
     for bad in (-1, 10**9):
         with pytest.raises(RequestError, match="Token ids are from 0"):
             await host.detokenize([bad])
+
+
+async def test_the_settings_reach_the_engine(home, tiny_model, monkeypatch, tmp_path):
+    rooms = []
+    monkeypatch.setattr(in_process, "open_disk_tier", lambda path, pages, disk: rooms.append(disk))
+    cache = CacheSettings(disk_gib=0.5, folder=str(tmp_path / "kv"))
+    settings = ServiceSettings(context_tokens=2048, max_requests=1, cache=cache)
+    host = ModelHost(model_opener(settings), KnownModels(), default=str(tiny_model("qwen2")), idle_seconds=0)
+    await host.load()
+    assert rooms == [DiskRoom(1 << 29, tmp_path / "kv")]
+    endless = CompletionRequest(
+        (5,), max_tokens=2000, constraint=Constraint(ConstraintKind.REGEX, "a{2000,}")
+    )
+    async with aclosing(host.complete(endless)) as running:
+        await anext(running)
+        with pytest.raises(EngineBusy) as caught:
+            await anext(host.complete(endless))
+        assert caught.value.retry_after >= 1
+    await host.close()
 
 
 async def test_closing_ends_the_check_of_a_file(monkeypatch):
