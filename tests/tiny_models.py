@@ -62,6 +62,17 @@ _CHAT_TEMPLATE = (
 )
 
 
+_TOOL_TEMPLATE = (
+    "{%- if tools %}<|im_start|>system\n"
+    "{% for t in tools %}{{ t | tojson }}\n{% endfor %}<|im_end|>\n{% endif %}"
+    "{%- for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+    "{%- for c in m.tool_calls or [] %}<tool_call>\n"
+    '{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}\n</tool_call>'
+    "{%- endfor %}<|im_end|>\n{% endfor %}"
+    "{%- if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
 @dataclass(frozen=True)
 class TinyModel:
     """Options of a tiny model; two equal ones give equal files.
@@ -73,6 +84,7 @@ class TinyModel:
     output_bias: also attn_output.bias (llama only).
     rope_scaling: "", "linear" or "yarn"; rope_factor and rope_original_context go with it.
     rope_freqs: a rope_freqs.weight tensor, as Llama 3.1 has (llama only).
+    tools: the chat template shows tools and calls, as Hermes' does.
     fim_keys: write tokenizer.ggml.fim_*_token_id (real Qwen2.5-Coder files have none).
     """
 
@@ -95,6 +107,7 @@ class TinyModel:
     rope_attention_factor: float = 0.0
     rope_freqs: bool = False
     fim_keys: bool = False
+    tools: bool = False
     seed: int = 1
 
     @property
@@ -181,7 +194,7 @@ def _add_tokenizer(writer: gguf.GGUFWriter, model: TinyModel) -> None:
     writer.add_eos_token_id(token_id["<|im_end|>"])
     writer.add_pad_token_id(token_id["<|endoftext|>"])
     writer.add_add_bos_token(False)
-    writer.add_chat_template(_CHAT_TEMPLATE)
+    writer.add_chat_template(_TOOL_TEMPLATE if model.tools else _CHAT_TEMPLATE)
     if model.fim_keys:
         for key, token in _FIM_KEYS.items():
             writer.add_uint32(f"tokenizer.ggml.{key}_token_id", token_id[token])
