@@ -290,10 +290,11 @@ class DiskTier:
             try:
                 if self._files is not None and self.writable:
                     self._write(self._files, item)
-            except OSError as error:
+            except (HearthError, OSError) as error:
                 self._write_failures += 1
                 self._state = "read-only"
-                self._message = f"The KV cache is no longer saved to the disk: {error.strerror or error}."
+                reason = error.strerror if isinstance(error, OSError) else error.what.rstrip(".")
+                self._message = f"The KV cache is no longer saved to the disk: {reason or error}."
                 log.warning("The KV cache on the disk takes no more (%s)", type(error).__name__)
             finally:
                 if item.pages is not None:
@@ -303,7 +304,12 @@ class DiskTier:
 
     def _write(self, files: ChunkFiles, item: _Write) -> None:
         if item.pages is not None:
-            files.write(item.keys[-1], item.pages.reshape(-1).data)
+            payload = item.pages.reshape(-1).data
+            try:
+                files.write(item.keys[-1], payload)
+            except FileNotFoundError:
+                self._known = files.make_anew()
+                files.write(item.keys[-1], payload)
         # What a chunk stands on must not be older than it, or it would be deleted first.
         for depth, key in enumerate(item.keys):
             files.touch(key, depth)
