@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx2
@@ -16,7 +16,10 @@ from engine.client.http import NotListening
 from engine.client.link import DaemonLink
 from engine.client.remote import RemoteEngine
 from engine.errors import EngineBusy, EngineUnavailable, HearthError
-from engine.types import ChatRequest, CompletionRequest, InfillRequest
+from engine.types import ChatDelta, ChatMessage, ChatRequest, CompletionRequest, InfillRequest, ToolCall
+
+REPLAY = "replay"
+"""Two turns of a chat: in the second the client sends back the tool calls of the first."""
 
 SILENCE_SECONDS = 120.0
 """An answer whose next piece takes longer counts as hung."""
@@ -24,7 +27,7 @@ SILENCE_SECONDS = 120.0
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Question:
-    """kind: for the table. route: a path, or the name of a method of `RemoteEngine`.
+    """kind: for the table. route: a path, the name of a method of `RemoteEngine`, or REPLAY.
 
     body: JSON for a path (None asks by GET), a request of `engine.types` for a method.
     """
@@ -127,13 +130,34 @@ class Client:
                 await self.engine.warm(question.body)
                 yield Answer(end="warm")
                 return
-            async with aclosing(getattr(self.engine, question.route)(question.body)) as deltas:
+            if isinstance(question.body, ChatRequest) and question.route == REPLAY:
+                source = self._replay(question.body)
+            else:
+                source = getattr(self.engine, question.route)(question.body)
+            async with aclosing(source) as deltas:
                 async for delta in deltas:
                     yield of_delta(delta)
         except (EngineUnavailable, EngineBusy):
             raise
         except HearthError as error:
             yield Answer(end=f"{error.code}: {error}")
+
+    async def _replay(self, first: ChatRequest) -> AsyncGenerator[ChatDelta, None]:
+        calls: dict[int, ToolCall] = {}
+        content = ""
+        async with aclosing(self.engine.chat(first)) as deltas:
+            async for delta in deltas:
+                content += delta.text
+                for piece in delta.tool_calls:
+                    call = calls.get(piece.index, ToolCall(piece.id, piece.name, ""))
+                    calls[piece.index] = replace(call, arguments=call.arguments + piece.arguments)
+                yield delta
+        said = ChatMessage("assistant", content, tool_calls=tuple(calls.values()))
+        results = [ChatMessage("tool", "None found.", tool_call_id=call.id) for call in calls.values()]
+        messages = (*first.messages, said, *results)
+        async with aclosing(self.engine.chat(replace(first, messages=messages))) as deltas:
+            async for delta in deltas:
+                yield delta
 
     async def _other(self, question: Question) -> AsyncGenerator[Answer, None]:
         body = question.body

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from bench.soak.answers import Answer
-from bench.soak.asking import Question
+from bench.soak.asking import REPLAY, Question
 from engine.types import (
     ChatMessage,
     ChatRequest,
@@ -34,7 +34,7 @@ SCHEMA = {
     "required": ["name", "count"],
     "additionalProperties": False,
 }
-LOOKUP = {"type": "object", "properties": {"word": {"type": "string", "maxLength": 8}}, "required": ["word"]}
+LOOKUP = {"type": "object", "properties": {"word": {"enum": ["one", "two", "three"]}}, "required": ["word"]}
 
 Ask = Callable[[Question], Awaitable[Answer]]
 
@@ -235,8 +235,9 @@ class Pool:
             max_tokens=48,
             tools=(Tool("lookup", "Looks up a word", LOOKUP),),
             tool_choice=ToolChoice.AUTO,
-            sampling=SamplingParams(temperature=0.7, seed=3),
+            sampling=SamplingParams(temperature=0.7, seed=6),
         )
+        calling = replace(own, max_tokens=150, tool_choice=ToolChoice.REQUIRED, parallel_tool_calls=False)
         return [
             Question(
                 "tools", "/v1/chat/completions", {**openai, "messages": [user], "tool_choice": "required"}
@@ -244,6 +245,8 @@ class Pool:
             Question("tools", "/v1/chat/completions", {**openai, "messages": replayed}),
             Question("tools", "/v1/messages", claude),
             Question("tools", "chat", own),
+            Question("replays", REPLAY, calling),
+            Question("replays", REPLAY, replace(calling, session="replay")),
         ]
 
     def _around_the_window(self) -> list[Question]:

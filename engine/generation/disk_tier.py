@@ -318,7 +318,7 @@ class DiskTier:
                     self._write(self._files, item)
                 elif item.pages is not None:
                     self.lost += 1
-            except OSError as error:
+            except (HearthError, OSError) as error:
                 self._failed(error)
             finally:
                 if item.pages is not None:
@@ -326,20 +326,27 @@ class DiskTier:
                 self._written.set()
                 self.wake()
 
-    def _failed(self, error: OSError) -> None:
+    def _failed(self, error: HearthError | OSError) -> None:
+        reason = error.strerror if isinstance(error, OSError) else error.what.rstrip(".")
         self.lost += 1
         self._write_failures += 1
         self._retry_at = self._clock() + RETRY_SECONDS
         self._state, self._message = (
             "read-only",
-            f"The KV cache is not saved to the disk now: {error.strerror or error}. "
+            f"The KV cache is not saved to the disk now: {reason or error}. "
             f"That is tried again every {RETRY_SECONDS:.0f} s.",
         )
         log.warning("The KV cache on the disk takes nothing now (%s)", type(error).__name__)
 
     def _write(self, files: ChunkFiles, item: _Write) -> None:
         if item.pages is not None:
-            files.write(item.keys[-1], item.pages.reshape(-1).data)
+            payload = item.pages.reshape(-1).data
+            try:
+                files.write(item.keys[-1], payload)
+            except FileNotFoundError:
+                self._known = files.make_anew()
+                self.lost += 1  # all that was in the folder
+                files.write(item.keys[-1], payload)
             if self._state == "read-only":
                 self._state, self._message = "ready", ""
                 log.info("The KV cache is saved to the disk again")

@@ -1,6 +1,7 @@
 """The disk tier's two threads: what is saved outlives a restart, and no fault of the disk stops anything."""
 
 import errno
+import shutil
 import threading
 
 import numpy as np
@@ -219,6 +220,38 @@ def test_a_full_disk_ends_the_writing_for_a_while_and_nothing_else(tier, monkeyp
     metrics = t.metrics()
     assert (metrics.state, metrics.message, t.lost) == ("ready", "", 4)
     assert restored(t, keys) == ([0, 1, 2, 3], True)
+
+
+def test_a_folder_that_was_deleted_is_made_again(tier, tmp_path):
+    """People clear their caches while the daemon runs on for weeks."""
+    t = tier()
+    keys = t.keys(tokens(4))
+    save(t, keys[:2])
+    shutil.rmtree(tmp_path / "kv")
+    save(t, keys, 2)
+    metrics = t.metrics()
+    assert (metrics.state, metrics.write_failures, metrics.writes) == ("ready", 0, 4)
+    assert [t.has(key) for key in keys] == [False, False, True, True]
+    save(t, keys)
+    assert restored(t, keys) == ([0, 1, 2, 3], True)
+    assert (tmp_path / "kv").stat().st_mode & 0o777 == 0o700
+
+
+def test_something_in_the_folders_place_ends_the_writing_and_nothing_else(tier, tmp_path, monkeypatch):
+    t = tier()
+    keys = t.keys(tokens(2))
+    shutil.rmtree(tmp_path / "kv")
+
+    def gone_and_replaced(files, key, payload):
+        (tmp_path / "kv").write_text("in the way")
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+    monkeypatch.setattr(ChunkFiles, "write", gone_and_replaced)
+    save(t, keys)
+    metrics = t.metrics()
+    assert (metrics.state, metrics.write_failures) == ("read-only", 1)
+    assert "cannot hold the KV cache" in metrics.message
+    assert restored(t, keys[:1]) == ([], False)
 
 
 def test_more_than_the_queue_holds_is_dropped(tier, monkeypatch):
