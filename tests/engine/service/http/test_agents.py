@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.types import ChatDelta, FinishReason, ToolCall, ToolCallDelta
+from engine.types import ChatDelta, FinishReason, ToolCallDelta
 
 RECORDED = Path(__file__).parent / "recorded"
 PATCH = '*** Begin Patch\n*** Update File: a.py\n@@\n-print("hi")\n+print("Grüße 🎉")\n*** End Patch\n'
@@ -243,17 +243,36 @@ def read_chunks(events):
     return text, reasoning, calls, finish, usage
 
 
-async def test_opencode(engine, send):
-    edit = {"filePath": "/w/a.py", "oldString": "hi", "newString": "hello"}
-    engine.chats = working(engine.chats[-1].timing, ("edit", edit), ("bash", {"command": "ls"}))
-    text, reasoning, calls, finish, usage = read_chunks(await send(recorded("opencode")))
+@pytest.mark.parametrize(
+    ("name", "tool", "arguments"),
+    [
+        ("opencode", "edit", {"filePath": "/w/a.py", "oldString": "hi", "newString": "hello"}),
+        ("continue", "Read", {"filepath": "/w/a.py"}),
+        ("cline", "read_files", {"files": [{"path": "/w/a.py", "start_line": None}]}),
+        ("qwen_code", "read_file", {"file_path": "/w/a.py"}),
+    ],
+)
+async def test_agents_that_speak_chat_completions(engine, send, name, tool, arguments):
+    recording = recorded(name)
+    tools = [one["function"]["name"] for one in recording["body"]["tools"]]
+    engine.chats = working(engine.chats[-1].timing, (tool, arguments), (tools[-1], {}))
+    text, reasoning, calls, finish, usage = read_chunks(await send(recording))
     assert (text, reasoning, finish) == ("I look.", "Let me look.", "tool_calls")
-    assert [call["name"] for call in calls] == ["edit", "bash"]
-    assert json.loads(calls[0]["arguments"]) == edit
+    assert [(call["name"], json.loads(call["arguments"])) for call in calls] == [
+        (tool, arguments),
+        (tools[-1], {}),
+    ]
     assert usage["total_tokens"] == 13
-    turn = next(message for message in engine.request.messages if message.role == "assistant")
-    assert turn.reasoning == "Let me look."
-    assert turn.tool_calls[1] == ToolCall("call_01", "glob", '{"pattern":"*.py"}')
+    asked = engine.request
+    assert [one.name for one in asked.tools] == tools
+    assert asked.max_tokens == recording["body"].get("max_tokens", 4096)
+    # The calls it sent back are those of the turns before, and each has its result.
+    sent = [call for message in asked.messages for call in message.tool_calls]
+    assert sent
+    assert [call.id for call in sent] == [
+        message.tool_call_id for message in asked.messages if message.role == "tool"
+    ]
+    assert all(isinstance(json.loads(call.arguments), dict) for call in sent)
 
 
 async def test_aider(engine, send):
@@ -263,89 +282,38 @@ async def test_aider(engine, send):
     assert engine.request.sampling.temperature == 0
 
 
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "read_file",
-        "description": "d",
-        "parameters": {
-            "$schema": "http://json-schema.org/draft-07/schema#",
-            "type": "object",
-            "properties": {"path": {"type": "string"}},
-            "required": ["path"],
-            "additionalProperties": False,
-        },
-    },
-}
-PARTS = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-TURNS = [
-    {
-        "role": "assistant",
-        "content": "",
-        "tool_calls": [
-            {"id": "c", "type": "function", "function": {"name": "read_file", "arguments": '{"path": "a"}'}}
+async def test_zed(engine, send):
+    """As its source tells; nothing of it could be recorded."""
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    function = {"name": "read_file", "arguments": '{"path": "a"}'}
+    schema = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}
+    body = {
+        "model": "tiny",
+        "messages": [
+            {"role": "system", "content": [parts[0]]},
+            {"role": "user", "content": parts},
+            {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": function}]},
+            {"role": "tool", "tool_call_id": "c", "content": [parts[1]]},
         ],
-    },
-    {"role": "tool", "tool_call_id": "c", "content": "x"},
-]
-STREAM = {"stream": True, "stream_options": {"include_usage": True}}
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        pytest.param(
-            {
-                "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": PARTS}, *TURNS],
-                "max_tokens": 2048,
-                "tools": [TOOL],
-                "parallel_tool_calls": False,
-                **STREAM,
-            },
-            id="Continue",
-        ),
-        pytest.param(
-            {
-                "messages": [
-                    {"role": "system", "content": [PARTS[0]]},
-                    {"role": "user", "content": PARTS},
-                    *TURNS,
-                ],
-                "max_completion_tokens": 4096,
-                "temperature": 1.0,
-                "stop": [],
-                "tools": [TOOL],
-                "tool_choice": "auto",
-                "parallel_tool_calls": False,
-                "prompt_cache_key": "0",
-                "reasoning_effort": "medium",
-                **STREAM,
-            },
-            id="Zed",
-        ),
-        pytest.param(
-            {
-                "messages": [
-                    {"role": "system", "content": "s"},
-                    {"role": "user", "content": PARTS},
-                    {"role": "assistant", "content": [PARTS[0]]},
-                    {"role": "user", "content": [PARTS[1]]},
-                ],
-                "temperature": 0,
-                "tools": [],
-                **STREAM,
-            },
-            id="Cline",
-        ),
-    ],
-)
-async def test_agents_that_speak_chat_completions(engine, send, body):
+        "max_completion_tokens": 2048,
+        "temperature": 1.0,
+        "stop": [],
+        "tools": [{"type": "function", "function": {"name": "read_file", "parameters": schema}}],
+        "tool_choice": "auto",
+        "parallel_tool_calls": False,
+        "prompt_cache_key": "0",
+        "reasoning_effort": "medium",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
     engine.chats = working(engine.chats[-1].timing, ("read_file", {"path": "b"}))
-    recording = {"target": "/v1/chat/completions", "headers": {}, "body": {"model": "tiny", **body}}
-    text, _, calls, finish, usage = read_chunks(await send(recording))
-    assert (text, finish, usage["total_tokens"]) == ("I look.", "tool_calls", 13)
+    recording = {"target": "/v1/chat/completions", "headers": {}, "body": body}
+    _, _, calls, finish, usage = read_chunks(await send(recording))
+    assert (finish, usage["total_tokens"]) == ("tool_calls", 13)
     assert json.loads(calls[0]["arguments"]) == {"path": "b"}
-    assert "ab" in [message.content for message in engine.request.messages]
+    asked = engine.request
+    assert [message.content for message in asked.messages] == ["a", "ab", "", "b"]
+    assert (asked.max_tokens, asked.thinking_budget, asked.parallel_tool_calls) == (2048, 8192, False)
 
 
 @pytest.mark.parametrize(

@@ -293,6 +293,14 @@ async def test_custom_tools_and_namespaces_by_the_client(client, engine):
     assert result == ChatMessage("tool", "done", tool_call_id="c0")
 
 
+async def test_a_call_that_nobody_declared_is_told_as_a_function(client, engine):
+    call = ToolCallDelta(0, "c0", "rumour", "{}")
+    end = ChatDelta(finish=FinishReason.TOOL_CALLS, timing=engine.chats[-1].timing)
+    engine.chats = [ChatDelta(tool_calls=(call,)), end]
+    answer = await client.responses.create(model="tiny", input="x", tools=[CUSTOM])
+    assert (answer.output[0].type, answer.output[0].name) == ("function_call", "rumour")
+
+
 async def test_a_custom_call_that_was_cut_off_is_incomplete(client, engine):
     call = ToolCallDelta(0, "c0", "patch", '{"input": "a\\')
     engine.chats = [ChatDelta(tool_calls=(call,), finish=FinishReason.LENGTH, timing=engine.chats[-1].timing)]

@@ -97,17 +97,17 @@ async def test_a_body_that_trickles_is_cut_off(counted, serve, engine):
     async with serve(counted(body_seconds=0.2)) as served:
         reader, writer = await served.raw()
         writer.write(head("/v1/chat/completions", len(CHAT)))
-        answering = asyncio.create_task(answer(reader))
+        # Its head and body may come apart; whatever is written after them resets the connection.
+        answering = asyncio.create_task(reader.readuntil(b"0.2 seconds"))
         trickled = 0
         while not answering.done():
             if trickled < len(CHAT) - 1 and not writer.is_closing():
                 writer.write(CHAT[trickled : trickled + 1])
                 trickled += 1
             await asyncio.wait({answering}, timeout=0.02)
-        status, text = answering.result()
+        text = answering.result()
         writer.close()
-    assert status == 408
-    assert b"0.2 seconds" in text
+    assert text.startswith(b"HTTP/1.1 408 ")
     assert not engine.requests
 
 
