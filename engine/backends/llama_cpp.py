@@ -49,16 +49,10 @@ class LlamaCppBackend:
     hidden_states = None
 
     def __init__(self, path: Path, *, threads: int | None = None, context_tokens: int | None = None) -> None:
-        self._lib = lib = _library()
+        self._lib = lib = library()
         self.name = path.stem
         self.threads = threads if threads is not None else default_threads()
-        model_params = lib.llama_model_default_params()
-        model_params.n_gpu_layers = 0
-        self._model = lib.llama_model_load_from_file(str(path).encode(), model_params)
-        if not self._model:
-            raise ModelFileError(
-                f"llama.cpp cannot run {path.name} either.", action="Choose another model, or fetch it again."
-            )
+        self._model = load_model(lib, path)
         self.n_vocab = int(lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(self._model)))
         trained = int(lib.llama_model_n_ctx_train(self._model))
         self.context_tokens = min(context_tokens or DEFAULT_CONTEXT, trained)
@@ -106,7 +100,7 @@ class LlamaCppBackend:
         if result != 0:
             for seq, length in before.items():
                 self._forget(seq, length)
-            raise _failure(result)
+            raise failure(result)
         return self._logits(np.flatnonzero(want_logits))
 
     def cancel(self) -> None:
@@ -161,19 +155,33 @@ class LlamaCppBackend:
         self._lengths[seq] = length
 
 
-def _library() -> ModuleType:
+def library() -> ModuleType:
+    """The functions of llama.h. Raises EngineUnavailable when the package cannot be used."""
     try:
-        library = import_module("llama_cpp.llama_cpp")
+        functions: ModuleType = import_module("llama_cpp.llama_cpp")
     except (ImportError, OSError, RuntimeError) as error:
         raise EngineUnavailable(
             f"llama-cpp-python is not usable: {error}.",
             action="Install it beside Hearth: pip install 'hearth[llama-cpp]'.",
         ) from error
-    library.llama_backend_init()
-    return library
+    functions.llama_backend_init()
+    return functions
 
 
-def _failure(result: int) -> Exception:
+def load_model(lib: ModuleType, path: Path) -> Any:
+    """The model, to be freed by the caller. Raises ModelFileError when llama.cpp cannot run the file."""
+    params = lib.llama_model_default_params()
+    params.n_gpu_layers = 0
+    model = lib.llama_model_load_from_file(str(path).encode(), params)
+    if not model:
+        raise ModelFileError(
+            f"llama.cpp cannot run {path.name} either.", action="Choose another model, or fetch it again."
+        )
+    return model
+
+
+def failure(result: int) -> Exception:
+    """What an answer of llama_decode or llama_encode other than 0 means."""
     if result == _NO_ROOM:
         return MemoryError("llama.cpp's KV cache is full")
     if result == _ABORTED:

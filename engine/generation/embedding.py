@@ -73,28 +73,31 @@ class TokenLimits:
 
 
 class EmbeddingTurns:
-    """Lets few calls on the engine thread at a time, so that they leave room in its queue; others wait."""
+    """Lets few calls on the engine thread at a time, so that they leave room in its queue; others wait.
 
-    def __init__(self) -> None:
-        self._free = asyncio.Semaphore(CALLS_AT_ONCE)
-        self._calls = 0
+    calls: how many run or wait.
+    """
+
+    def __init__(self, at_once: int = CALLS_AT_ONCE) -> None:
+        self._free = asyncio.Semaphore(at_once)
+        self.calls = 0
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Raises EngineBusy when too many calls wait already."""
-        if self._calls >= MAX_CALLS:
+        if self.calls >= MAX_CALLS:
             raise EngineBusy(
-                f"The engine already has {self._calls} calls for embeddings.",
+                f"The engine already has {self.calls} calls for embeddings.",
                 meaning="This one was not started.",
                 action="Try again when some of them have ended.",
                 retry_after=RETRY_SECONDS,
             )
-        self._calls += 1
+        self.calls += 1
         try:
             async with self._free:
                 yield
         finally:
-            self._calls -= 1
+            self.calls -= 1
 
 
 async def embed_texts(

@@ -8,9 +8,13 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from engine.backends.choose import is_encoder
+from engine.backends.native import open_gguf
 from engine.catalogue.lookup import all_entries, resolve
 from engine.catalogue.status import ModelState, status_of
+from engine.client.encoder import open_encoder
 from engine.client.in_process import open_in_process
+from engine.errors import HearthError
 from engine.service.host import HostedEngine
 from engine.service.served import ServedModel
 
@@ -20,9 +24,17 @@ def model_opener(context_tokens: int | None) -> Callable[[str, int], Awaitable[H
 
     async def open_model(name: str, threads: int) -> HostedEngine:
         path = await asyncio.to_thread(resolve, name)
-        return open_in_process(path, threads=threads or None, context_tokens=context_tokens)
+        start = open_encoder if await asyncio.to_thread(_encodes, path) else open_in_process
+        return start(path, threads=threads or None, context_tokens=context_tokens)
 
     return open_model
+
+
+def _encodes(path: Path) -> bool:
+    try:
+        return is_encoder(open_gguf(path))
+    except HearthError:
+        return False  # the engine that tries to load it tells what is wrong
 
 
 class KnownModels:
