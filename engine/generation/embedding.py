@@ -19,8 +19,9 @@ from engine.generation.sequence import Sequence as Request
 from engine.generation.thread import EngineThread
 from engine.types import Priority
 
-# Texts of one call on the engine thread at a time: enough short ones to fill a step.
-TEXTS_AT_ONCE = 16
+# Texts of one call on the engine thread at a time: enough short ones for a step that is worth it, and few
+# enough that, when they starve beside completions, most steps of those are without them.
+TEXTS_AT_ONCE = 4
 
 # Calls that run, and those that run or wait for it; a further one is told to come back later.
 CALLS_AT_ONCE = 2
