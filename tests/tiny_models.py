@@ -74,7 +74,7 @@ class TinyModel:
     rope_scaling: "", "linear" or "yarn"; rope_factor and rope_original_context go with it.
     rope_freqs: a rope_freqs.weight tensor, as Llama 3.1 has (llama only).
     fim_keys: write tokenizer.ggml.fim_*_token_id (real Qwen2.5-Coder files have none).
-    pooling: write pooling_type; 0 leaves it out. add_eos: texts end with eos.
+    pooling: write pooling_type; 0 leaves it out. add_eos: texts end with eos. causal: False writes that too.
     """
 
     arch: str
@@ -98,6 +98,7 @@ class TinyModel:
     fim_keys: bool = False
     pooling: int = 0
     add_eos: bool = False
+    causal: bool = True
     seed: int = 1
 
     @property
@@ -170,6 +171,8 @@ def _add_hyperparameters(writer: gguf.GGUFWriter, model: TinyModel) -> None:
         writer.add_rope_scaling_orig_ctx_len(model.rope_original_context)
     if model.rope_attention_factor:
         writer.add_rope_scaling_attn_factors(model.rope_attention_factor)
+    if not model.causal:
+        writer.add_causal_attention(False)
     if model.pooling:
         writer.add_pooling_type(gguf.PoolingType(model.pooling))
 

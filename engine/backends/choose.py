@@ -51,7 +51,9 @@ def load_backend(gguf: GgufFile, *, threads: int | None, context_tokens: int | N
     if architecture in ours or not isinstance(architecture, str):
         return NativeBackend(gguf, threads=threads, context_tokens=context_tokens)
     if llama_cpp.installed():
-        return llama_cpp.LlamaCppBackend(path, threads=threads, context_tokens=context_tokens)
+        return llama_cpp.LlamaCppBackend(
+            path, read_pooling(gguf), threads=threads, context_tokens=context_tokens
+        )
     raise ModelFileError(
         f"{path.name} has the architecture '{architecture}'; Hearth's engine runs {', '.join(ours)}.",
         action=f"Choose another model, or let llama.cpp run it: {_INSTALL}.",

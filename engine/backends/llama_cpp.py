@@ -8,6 +8,7 @@ its speed or its bits for ours.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backends.cpu import default_threads
+from engine.backends.pooling import Pooling
 from engine.errors import EngineUnavailable, ModelFileError
 
 DEFAULT_CONTEXT = 8192
@@ -36,8 +38,10 @@ def installed() -> bool:
 
 
 class LlamaCppBackend:
-    """Implements `engine.backends.base.Backend`, but for the promise that bits never depend on the batch.
+    """Implements `engine.backends.base.Backend` and `HiddenStates`, but for the promise that bits never
+    depend on the batch.
 
+    pooling: how the file makes vectors of texts; None for not at all.
     threads: None takes one for each physical core.
     context_tokens: the longest sequence; None takes DEFAULT_CONTEXT, limited by the model.
     Raises ModelFileError when llama.cpp cannot run the file, EngineUnavailable when the package or the
@@ -46,14 +50,23 @@ class LlamaCppBackend:
 
     kernels = "llama.cpp"
     kv_pages = None
-    hidden_states = None
 
-    def __init__(self, path: Path, *, threads: int | None = None, context_tokens: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        pooling: Pooling | None = Pooling.MEAN,
+        *,
+        threads: int | None = None,
+        context_tokens: int | None = None,
+    ) -> None:
+        self.pooling = pooling or Pooling.MEAN
+        self.hidden_states = self if pooling is not None else None
         self._lib = lib = library()
         self.name = path.stem
         self.threads = threads if threads is not None else default_threads()
         self._model = load_model(lib, path)
         self.n_vocab = int(lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(self._model)))
+        self._embedding = int(lib.llama_model_n_embd_out(self._model))
         trained = int(lib.llama_model_n_ctx_train(self._model))
         self.context_tokens = min(context_tokens or DEFAULT_CONTEXT, trained)
         self.kv_tokens = KV_CONTEXTS * self.context_tokens
@@ -90,8 +103,28 @@ class LlamaCppBackend:
     def forward(
         self, seqs: NDArray[np.int32], tokens: NDArray[np.int32], want_logits: NDArray[np.bool_]
     ) -> NDArray[np.float32]:
+        self._decode(seqs, tokens, want_logits)
+        return self._rows(self._lib.llama_get_logits_ith, want_logits, self.n_vocab)
+
+    def forward_hidden(
+        self,
+        seqs: NDArray[np.int32],
+        tokens: NDArray[np.int32],
+        want_logits: NDArray[np.bool_],
+        want_hidden: NDArray[np.bool_],
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        lib = self._lib
+        lib.llama_set_embeddings(self._context, True)
+        try:
+            self._decode(seqs, tokens, want_logits | want_hidden)
+            logits = self._rows(lib.llama_get_logits_ith, want_logits, self.n_vocab)
+            return logits, self._rows(lib.llama_get_embeddings_ith, want_hidden, self._embedding)
+        finally:
+            lib.llama_set_embeddings(self._context, False)
+
+    def _decode(self, seqs: NDArray[np.int32], tokens: NDArray[np.int32], outputs: NDArray[np.bool_]) -> None:
         before = {int(seq): self._lengths[int(seq)] for seq in seqs}
-        batch = self._batch(seqs, tokens, want_logits)
+        batch = self._batch(seqs, tokens, outputs)
         self._stop = False
         try:
             result = self._lib.llama_decode(self._context, batch)
@@ -101,7 +134,6 @@ class LlamaCppBackend:
             for seq, length in before.items():
                 self._forget(seq, length)
             raise failure(result)
-        return self._logits(np.flatnonzero(want_logits))
 
     def cancel(self) -> None:
         self._stop = True
@@ -117,6 +149,7 @@ class LlamaCppBackend:
         params.n_batch = MAX_BATCH
         params.n_seq_max = MAX_SEQUENCES
         params.kv_unified = True
+        params.pooling_type = lib.LLAMA_POOLING_TYPE_NONE
         params.n_threads = params.n_threads_batch = self.threads
         # Asked between operations of the graph. The object must outlive the context.
         self._abort = lib.ggml_abort_callback(lambda _: self._stop)
@@ -143,11 +176,13 @@ class LlamaCppBackend:
             self._lengths[int(seq)] += 1
         return batch
 
-    def _logits(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
-        out = np.empty((len(rows), self.n_vocab), np.float32)
+    def _rows(
+        self, get: Callable[[Any, int], Any], wanted: NDArray[np.bool_], columns: int
+    ) -> NDArray[np.float32]:
+        rows = np.flatnonzero(wanted)
+        out = np.empty((len(rows), columns), np.float32)
         for to, row in zip(out, rows, strict=True):
-            data = self._lib.llama_get_logits_ith(self._context, int(row))
-            ctypes.memmove(to.ctypes.data, data, to.nbytes)
+            ctypes.memmove(to.ctypes.data, get(self._context, int(row)), to.nbytes)
         return out
 
     def _forget(self, seq: int, length: int) -> None:

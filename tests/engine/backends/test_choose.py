@@ -31,7 +31,9 @@ def test_llama_cpp_runs_the_rest_where_it_is_installed(monkeypatch):
     made = {}
     monkeypatch.setattr(choose.llama_cpp, "installed", lambda: True)
     monkeypatch.setattr(
-        choose.llama_cpp, "LlamaCppBackend", lambda path, **options: made | {"path": path} | options
+        choose.llama_cpp,
+        "LlamaCppBackend",
+        lambda path, pooling, **options: made | {"path": path, "pooling": pooling} | options,
     )
     backend = load_backend(Named("mamba2"), threads=3, context_tokens=99)
     assert (str(backend["path"]), backend["threads"], backend["context_tokens"]) == (
@@ -39,6 +41,7 @@ def test_llama_cpp_runs_the_rest_where_it_is_installed(monkeypatch):
         3,
         99,
     )
+    assert backend["pooling"] is Pooling.MEAN
 
 
 def test_without_it_the_error_says_what_to_do(monkeypatch):

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from engine.backends.choose import is_encoder
 from engine.backends.llama_cpp_encoder import SMALLEST_CONTEXT, LlamaCppEncoder
+from engine.backends.native import open_gguf
 from engine.backends.pooling import Pooling
 from engine.errors import ModelFileError
 
@@ -42,6 +44,20 @@ def test_tokens_and_vectors_are_llama_cpps(encoder, tiny_encoder, llama_cpp, poo
             assert vector.shape == (64,)
             # Theirs runs without flash attention, which rounds keys and values to half precision.
             np.testing.assert_allclose(vector, expected, atol=1e-2 * expected.std())
+
+
+def test_a_decoder_that_was_made_to_look_both_ways(tiny_model, llama_cpp):
+    path = tiny_model("qwen2", pooling=1, causal=False)
+    assert is_encoder(open_gguf(path))
+    ours = LlamaCppEncoder(path, Pooling.MEAN, threads=1)
+    vectors = [ours.embed(ours.tokenize(text)) for text in TEXTS]
+    with llama_cpp(path, pooling="mean") as theirs:
+        for text, vector in zip(TEXTS, vectors, strict=True):
+            expected = theirs.embedding(theirs.tokenize(text))
+            np.testing.assert_allclose(vector, expected, atol=2e-2 * expected.std())
+    ours.close()
+    with llama_cpp(tiny_model("qwen2", pooling=1), pooling="mean") as causal:
+        assert not np.allclose(vectors[0], causal.embedding(causal.tokenize(TEXTS[0])), atol=0.1)
 
 
 def test_a_vector_does_not_depend_on_what_came_before(encoder):
