@@ -12,7 +12,7 @@ from typing import NoReturn, TypeVar
 from engine.backends.choose import load_encoder
 from engine.backends.llama_cpp_encoder import LlamaCppEncoder
 from engine.errors import EngineUnavailable, HearthError, RequestError
-from engine.generation.embedding import Embeddings, EmbeddingTurns, TokenLimits
+from engine.generation.embedding import Embeddings, EmbeddingTurns, TextIds
 from engine.generation.metrics import EngineMetrics
 from engine.generation.pooling import normalised
 from engine.types import ChatDelta, ChatRequest, CompletionRequest, EngineStatus, InfillRequest, TextDelta
@@ -42,13 +42,10 @@ class EncoderEngine:
         """
         model = self._model()
         async with self._turns.turn():
-            limits = TokenLimits(model.context_tokens)
-            ids = []
-            for text in texts:
-                ids.append(await self._run(partial(model.tokenize, text)))
-                limits.add(text, len(ids[-1]))
-            vectors = [normalised(await self._run(partial(model.embed, tokens))) for tokens in ids]
-            return Embeddings(vectors, limits.tokens)
+            ids = TextIds(model.tokenize, model.context_tokens)
+            texts_ids = [await self._run(partial(ids.of, text)) for text in texts]
+            vectors = [normalised(await self._run(partial(model.embed, tokens))) for tokens in texts_ids]
+            return Embeddings(vectors, ids.tokens)
 
     def infill(self, request: InfillRequest) -> AsyncGenerator[TextDelta, None]:  # noqa: ARG002
         """Refused, as everything that makes text is."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from engine.backends.pooling import Pooling
 from engine.errors import EngineBusy, HearthError, PromptTooLong, RequestError
@@ -28,6 +28,10 @@ CALLS_AT_ONCE = 2
 MAX_CALLS = 64
 RETRY_SECONDS = 5.0
 
+# Cutting megabytes into tokens takes minutes. So of a long text first so many characters for each token of
+# the window are looked at, then twice as many, until they are too many tokens or all of it.
+FIRST_PART = 8
+
 # Tokens of all texts of one call, as in OpenAI's API.
 MAX_TOKENS = 300_000
 
@@ -43,34 +47,52 @@ class Embeddings:
     tokens: int
 
 
-class TokenLimits:
-    """Holds texts to what one call may have; `add` takes them in order.
+class TextIds:
+    """Token ids of the texts of one call, in order, within what it may have.
 
-    window: the longest text.
+    encode: token ids of a text. window: the longest text.
+    tokens: of all texts so far.
     """
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, encode: Callable[[str], ArrayLike], window: int) -> None:
+        self._encode = encode
         self._window = window
         self._texts = 0
         self.tokens = 0
 
-    def add(self, text: str, tokens: int) -> None:
-        """Raises PromptTooLong for a text beyond the window, RequestError for an empty one or too much."""
+    def of(self, text: str) -> NDArray[np.int32]:
+        """The next text's ids, shape (n,). To be called beside the event loop, for it may take long.
+
+        Raises PromptTooLong for a text beyond the window, RequestError for an empty one or too many tokens.
+        """
         index, self._texts = self._texts, self._texts + 1
-        self.tokens += tokens
-        if not text or not tokens:
+        part = FIRST_PART * self._window
+        while part < len(text):
+            if (count := len(self._ids(text[:part]))) > self._window:
+                raise self._too_long(index, count * len(text) // part, "about ")
+            part *= 2
+        ids = self._ids(text)
+        self.tokens += len(ids)
+        if not text or not len(ids):
             raise RequestError(f"The text at index {index} is empty.", action="Leave it out.")
-        if tokens > self._window:
-            raise PromptTooLong(
-                f"The text at index {index} has {tokens} tokens, {tokens - self._window} too many for the"
-                f" model's window of {self._window} tokens.",
-                action="Cut it into shorter pieces.",
-            )
+        if len(ids) > self._window:
+            raise self._too_long(index, len(ids))
         if self.tokens > MAX_TOKENS:
             raise RequestError(
                 f"The texts up to index {index} have {self.tokens} tokens; one call may have {MAX_TOKENS}.",
                 action="Send the texts in several calls.",
             )
+        return ids
+
+    def _ids(self, text: str) -> NDArray[np.int32]:
+        return np.array(self._encode(text), np.int32)
+
+    def _too_long(self, index: int, tokens: int, about: str = "") -> PromptTooLong:
+        return PromptTooLong(
+            f"The text at index {index} has {about}{tokens} tokens, {about}{tokens - self._window} too many"
+            f" for the model's window of {self._window} tokens.",
+            action="Cut it into shorter pieces.",
+        )
 
 
 class EmbeddingTurns:
