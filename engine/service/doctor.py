@@ -15,6 +15,7 @@ from typing import Any
 
 from engine import paths
 from engine.backends import llama_cpp
+from engine.backends.choose import is_encoder
 from engine.backends.native import DEFAULT_CONTEXT, architectures, kv_bytes_per_token, open_gguf
 from engine.catalogue.entries import DEFAULT_MODEL
 from engine.catalogue.lookup import all_entries
@@ -134,7 +135,8 @@ def _fit(row: ModelStatus, free: int | None) -> Fit:
     if row.state == ModelState.READY:
         gguf = open_gguf(Path(row.path))
         layers = gguf.get(f"{gguf.get('general.architecture')}.block_count")
-        per_token = kv_bytes_per_token(gguf, layers) if isinstance(layers, int) else 0
+        if isinstance(layers, int) and not is_encoder(gguf):
+            per_token = kv_bytes_per_token(gguf, layers)
     if free is None:
         return Fit(row.id, row.state.value, row.bytes, per_token)
     left = free - row.bytes
