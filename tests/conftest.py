@@ -68,6 +68,21 @@ def tiny_model(tmp_path_factory) -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="session")
+def tiny_encoder(tmp_path_factory) -> Callable[..., Path]:
+    """tiny_encoder(**options): the path of a tiny random bert model; options of TinyEncoder."""
+    tiny_encoders = _load(ROOT / "tests/tiny_encoders.py")
+    folder = tmp_path_factory.mktemp("tiny_encoders")
+
+    def make(**options: object) -> Path:
+        path = folder / f"bert-{'-'.join(f'{name}={value}' for name, value in sorted(options.items()))}.gguf"
+        if not path.exists():
+            tiny_encoders.write(tiny_encoders.TinyEncoder(**options), path)
+        return path
+
+    return make
+
+
+@pytest.fixture(scope="session")
 def llama_cpp() -> Callable[..., AbstractContextManager[Any]]:
     """llama_cpp(path, n_ctx=512, pooling=""): the model in llama.cpp, as a context manager.
 

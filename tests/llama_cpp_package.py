@@ -71,17 +71,9 @@ def _download(scratch: Path) -> Path:
         "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-binary=:all:",
         "--require-hashes", "--requirement", str(wanted), "--dest", str(scratch),
     ]  # fmt: skip
-    # The archive's metadata is made by its own build tool; the library is not wanted there either.
-    environment = os.environ | {"CMAKE_ARGS": "-DLLAMA_BUILD=OFF"}
     try:
         done = subprocess.run(
-            command,
-            cwd=scratch,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
+            command, cwd=scratch, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise PackageError(f"pip took longer than {_TIMEOUT_S} s") from error

@@ -86,7 +86,7 @@ class TinyModel:
     rope_freqs: a rope_freqs.weight tensor, as Llama 3.1 has (llama only).
     tools: the chat template shows tools and calls, as Hermes' does.
     fim_keys: write tokenizer.ggml.fim_*_token_id (real Qwen2.5-Coder files have none).
-    pooling: write pooling_type; 0 leaves it out. add_eos: texts end with eos.
+    pooling: write pooling_type; 0 leaves it out. add_eos: texts end with eos. causal: False writes that too.
     """
 
     arch: str
@@ -111,6 +111,7 @@ class TinyModel:
     pooling: int = 0
     add_eos: bool = False
     tools: bool = False
+    causal: bool = True
     seed: int = 1
 
     @property
@@ -183,6 +184,8 @@ def _add_hyperparameters(writer: gguf.GGUFWriter, model: TinyModel) -> None:
         writer.add_rope_scaling_orig_ctx_len(model.rope_original_context)
     if model.rope_attention_factor:
         writer.add_rope_scaling_attn_factors(model.rope_attention_factor)
+    if not model.causal:
+        writer.add_causal_attention(False)
     if model.pooling:
         writer.add_pooling_type(gguf.PoolingType(model.pooling))
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backends.cpu import default_threads
+from engine.backends.pooling import Pooling
 from engine.errors import EngineUnavailable, ModelFileError
 
 DEFAULT_CONTEXT = 8192
@@ -37,8 +38,10 @@ def installed() -> bool:
 
 
 class LlamaCppBackend:
-    """Implements `engine.backends.base.Backend`, but for the promise that bits never depend on the batch.
+    """Implements `engine.backends.base.Backend` and `HiddenStates`, but for the promise that bits never
+    depend on the batch.
 
+    pooling: how the file makes vectors of texts; None for not at all.
     threads: None takes one for each physical core.
     context_tokens: the longest sequence; None takes DEFAULT_CONTEXT, limited by the model.
     cancelled: asked now and then while the weights are read; InterruptedError when it says so.
@@ -48,32 +51,24 @@ class LlamaCppBackend:
 
     kernels = "llama.cpp"
     kv_pages = None
-    hidden_states = None
 
     def __init__(
         self,
         path: Path,
+        pooling: Pooling | None = Pooling.MEAN,
         *,
         threads: int | None = None,
         context_tokens: int | None = None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._lib = lib = _library()
+        self.pooling = pooling or Pooling.MEAN
+        self.hidden_states = self if pooling is not None else None
+        self._lib = lib = library()
         self.name = path.stem
         self.threads = threads if threads is not None else default_threads()
-        model_params = lib.llama_model_default_params()
-        model_params.n_gpu_layers = 0
-        # llama.cpp gives up the load when this says no (llama.h). The object must outlive the load.
-        go_on = lib.llama_progress_callback(lambda _progress, _data: not cancelled())
-        model_params.progress_callback = go_on
-        self._model = lib.llama_model_load_from_file(str(path).encode(), model_params)
-        if not self._model and cancelled():
-            raise InterruptedError
-        if not self._model:
-            raise ModelFileError(
-                f"llama.cpp cannot run {path.name} either.", action="Choose another model, or fetch it again."
-            )
+        self._model = load_model(lib, path, cancelled)
         self.n_vocab = int(lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(self._model)))
+        self._embedding = int(lib.llama_model_n_embd_out(self._model))
         trained = int(lib.llama_model_n_ctx_train(self._model))
         self.context_tokens = min(context_tokens or DEFAULT_CONTEXT, trained)
         self.kv_tokens = KV_CONTEXTS * self.context_tokens
@@ -110,8 +105,28 @@ class LlamaCppBackend:
     def forward(
         self, seqs: NDArray[np.int32], tokens: NDArray[np.int32], want_logits: NDArray[np.bool_]
     ) -> NDArray[np.float32]:
+        self._decode(seqs, tokens, want_logits)
+        return self._rows(self._lib.llama_get_logits_ith, want_logits, self.n_vocab)
+
+    def forward_hidden(
+        self,
+        seqs: NDArray[np.int32],
+        tokens: NDArray[np.int32],
+        want_logits: NDArray[np.bool_],
+        want_hidden: NDArray[np.bool_],
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        lib = self._lib
+        lib.llama_set_embeddings(self._context, True)
+        try:
+            self._decode(seqs, tokens, want_logits | want_hidden)
+            logits = self._rows(lib.llama_get_logits_ith, want_logits, self.n_vocab)
+            return logits, self._rows(lib.llama_get_embeddings_ith, want_hidden, self._embedding)
+        finally:
+            lib.llama_set_embeddings(self._context, False)
+
+    def _decode(self, seqs: NDArray[np.int32], tokens: NDArray[np.int32], outputs: NDArray[np.bool_]) -> None:
         before = {int(seq): self._lengths[int(seq)] for seq in seqs}
-        batch = self._batch(seqs, tokens, want_logits)
+        batch = self._batch(seqs, tokens, outputs)
         self._stop = False
         try:
             result = self._lib.llama_decode(self._context, batch)
@@ -120,8 +135,7 @@ class LlamaCppBackend:
         if result != 0:
             for seq, length in before.items():
                 self._forget(seq, length)
-            raise _failure(result)
-        return self._logits(np.flatnonzero(want_logits))
+            raise failure(result)
 
     def cancel(self) -> None:
         self._stop = True
@@ -137,6 +151,7 @@ class LlamaCppBackend:
         params.n_batch = MAX_BATCH
         params.n_seq_max = MAX_SEQUENCES
         params.kv_unified = True
+        params.pooling_type = lib.LLAMA_POOLING_TYPE_NONE
         params.n_threads = params.n_threads_batch = self.threads
         # Asked between operations of the graph. The object must outlive the context.
         self._abort = lib.ggml_abort_callback(lambda _: self._stop)
@@ -163,11 +178,13 @@ class LlamaCppBackend:
             self._lengths[int(seq)] += 1
         return batch
 
-    def _logits(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
-        out = np.empty((len(rows), self.n_vocab), np.float32)
+    def _rows(
+        self, get: Callable[[Any, int], Any], wanted: NDArray[np.bool_], columns: int
+    ) -> NDArray[np.float32]:
+        rows = np.flatnonzero(wanted)
+        out = np.empty((len(rows), columns), np.float32)
         for to, row in zip(out, rows, strict=True):
-            data = self._lib.llama_get_logits_ith(self._context, int(row))
-            ctypes.memmove(to.ctypes.data, data, to.nbytes)
+            ctypes.memmove(to.ctypes.data, get(self._context, int(row)), to.nbytes)
         return out
 
     def _forget(self, seq: int, length: int) -> None:
@@ -175,19 +192,41 @@ class LlamaCppBackend:
         self._lengths[seq] = length
 
 
-def _library() -> ModuleType:
+def library() -> ModuleType:
+    """The functions of llama.h. Raises EngineUnavailable when the package cannot be used."""
     try:
-        library = import_module("llama_cpp.llama_cpp")
+        functions: ModuleType = import_module("llama_cpp.llama_cpp")
     except (ImportError, OSError, RuntimeError) as error:
         raise EngineUnavailable(
             f"llama-cpp-python is not usable: {error}.",
             action="Install it beside Hearth: pip install 'hearth[llama-cpp]'.",
         ) from error
-    library.llama_backend_init()
-    return library
+    functions.llama_backend_init()
+    return functions
 
 
-def _failure(result: int) -> Exception:
+def load_model(lib: ModuleType, path: Path, cancelled: Callable[[], bool]) -> Any:
+    """The model, to be freed by the caller.
+
+    Raises ModelFileError when llama.cpp cannot run the file, InterruptedError when `cancelled` says so.
+    """
+    params = lib.llama_model_default_params()
+    params.n_gpu_layers = 0
+    # llama.cpp gives up the load when this says no (llama.h). The object must outlive the load.
+    go_on = lib.llama_progress_callback(lambda _progress, _data: not cancelled())
+    params.progress_callback = go_on
+    model = lib.llama_model_load_from_file(str(path).encode(), params)
+    if not model and cancelled():
+        raise InterruptedError
+    if not model:
+        raise ModelFileError(
+            f"llama.cpp cannot run {path.name} either.", action="Choose another model, or fetch it again."
+        )
+    return model
+
+
+def failure(result: int) -> Exception:
+    """What an answer of llama_decode or llama_encode other than 0 means."""
     if result == _NO_ROOM:
         return MemoryError("llama.cpp's KV cache is full")
     if result == _ABORTED:

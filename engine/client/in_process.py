@@ -8,19 +8,15 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import aclosing, suppress
-from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from engine.backends.choose import load_backend
 from engine.backends.native import open_gguf
 from engine.errors import HearthError, PromptTooLong, RequestError
 from engine.generation.disk_tier import DISK, DiskRoom, open_disk_tier
-from engine.generation.embedding import Embeddings, EmbeddingTurns, TokenLimits, embed_texts
+from engine.generation.embedding import Embeddings, EmbeddingTurns, TextIds, embed_texts
 from engine.generation.metrics import EngineMetrics
 from engine.generation.prompting import Delta, Prompt
 from engine.generation.scheduler import MAX_REQUESTS
@@ -146,12 +142,10 @@ class InProcessEngine:
         if states is None:
             raise RequestError(f"{model.backend.name} makes no embeddings.", action="Choose another model.")
         async with self._embedding.turn():
-            limits = TokenLimits(model.backend.context_tokens)
-            ids: list[NDArray[np.int32]] = []
-            for text in texts:
-                ids.append(await self._ask(partial(_embedding_ids, text)))
-                limits.add(text, len(ids[-1]))
-            return Embeddings(await embed_texts(self._thread, ids, states.pooling), limits.tokens)
+            ids = TextIds(model.prompting.embedding_ids, model.backend.context_tokens)
+            loop = asyncio.get_running_loop()
+            texts_ids = [await loop.run_in_executor(self._chat_prompts, ids.of, text) for text in texts]
+            return Embeddings(await embed_texts(self._thread, texts_ids, states.pooling), ids.tokens)
 
     async def status(self) -> EngineStatus:
         """The engine's state. Raises EngineUnavailable once closed."""
@@ -248,10 +242,6 @@ class InProcessEngine:
             if not ended:
                 self._thread.cancel(sequence)
                 await _released(events)
-
-
-def _embedding_ids(text: str, model: LoadedModel) -> NDArray[np.int32]:
-    return np.array(model.prompting.embedding_ids(text), np.int32)
 
 
 def _room(prompt_tokens: int, context_tokens: int) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from engine.backends.pooling import Pooling
 from engine.errors import EngineBusy, HearthError, PromptTooLong, RequestError
@@ -19,13 +19,18 @@ from engine.generation.sequence import Sequence as Request
 from engine.generation.thread import EngineThread
 from engine.types import Priority
 
-# Texts of one call on the engine thread at a time: enough short ones to fill a step.
-TEXTS_AT_ONCE = 16
+# Texts of one call on the engine thread at a time: enough short ones for a step that is worth it, and few
+# enough that, when they starve beside completions, most steps of those are without them.
+TEXTS_AT_ONCE = 4
 
 # Calls that run, and those that run or wait for it; a further one is told to come back later.
 CALLS_AT_ONCE = 2
 MAX_CALLS = 64
 RETRY_SECONDS = 5.0
+
+# Cutting megabytes into tokens takes minutes. So of a long text first so many characters for each token of
+# the window are looked at, then twice as many, until they are too many tokens or all of it.
+FIRST_PART = 8
 
 # Tokens of all texts of one call, as in OpenAI's API.
 MAX_TOKENS = 300_000
@@ -42,59 +47,80 @@ class Embeddings:
     tokens: int
 
 
-class TokenLimits:
-    """Holds texts to what one call may have; `add` takes them in order.
+class TextIds:
+    """Token ids of the texts of one call, in order, within what it may have.
 
-    window: the longest text.
+    encode: token ids of a text. window: the longest text.
+    tokens: of all texts so far.
     """
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, encode: Callable[[str], ArrayLike], window: int) -> None:
+        self._encode = encode
         self._window = window
         self._texts = 0
         self.tokens = 0
 
-    def add(self, text: str, tokens: int) -> None:
-        """Raises PromptTooLong for a text beyond the window, RequestError for an empty one or too much."""
+    def of(self, text: str) -> NDArray[np.int32]:
+        """The next text's ids, shape (n,). To be called beside the event loop, for it may take long.
+
+        Raises PromptTooLong for a text beyond the window, RequestError for an empty one or too many tokens.
+        """
         index, self._texts = self._texts, self._texts + 1
-        self.tokens += tokens
-        if not text or not tokens:
+        part = FIRST_PART * self._window
+        while part < len(text):
+            if (count := len(self._ids(text[:part]))) > self._window:
+                raise self._too_long(index, count * len(text) // part, "about ")
+            part *= 2
+        ids = self._ids(text)
+        self.tokens += len(ids)
+        if not text or not len(ids):
             raise RequestError(f"The text at index {index} is empty.", action="Leave it out.")
-        if tokens > self._window:
-            raise PromptTooLong(
-                f"The text at index {index} has {tokens} tokens, {tokens - self._window} too many for the"
-                f" model's window of {self._window} tokens.",
-                action="Cut it into shorter pieces.",
-            )
+        if len(ids) > self._window:
+            raise self._too_long(index, len(ids))
         if self.tokens > MAX_TOKENS:
             raise RequestError(
                 f"The texts up to index {index} have {self.tokens} tokens; one call may have {MAX_TOKENS}.",
                 action="Send the texts in several calls.",
             )
+        return ids
+
+    def _ids(self, text: str) -> NDArray[np.int32]:
+        return np.array(self._encode(text), np.int32)
+
+    def _too_long(self, index: int, tokens: int, about: str = "") -> PromptTooLong:
+        return PromptTooLong(
+            f"The text at index {index} has {about}{tokens} tokens, {about}{tokens - self._window} too many"
+            f" for the model's window of {self._window} tokens.",
+            action="Cut it into shorter pieces.",
+        )
 
 
 class EmbeddingTurns:
-    """Lets few calls on the engine thread at a time, so that they leave room in its queue; others wait."""
+    """Lets few calls on the engine thread at a time, so that they leave room in its queue; others wait.
 
-    def __init__(self) -> None:
-        self._free = asyncio.Semaphore(CALLS_AT_ONCE)
-        self._calls = 0
+    calls: how many run or wait.
+    """
+
+    def __init__(self, at_once: int = CALLS_AT_ONCE) -> None:
+        self._free = asyncio.Semaphore(at_once)
+        self.calls = 0
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Raises EngineBusy when too many calls wait already."""
-        if self._calls >= MAX_CALLS:
+        if self.calls >= MAX_CALLS:
             raise EngineBusy(
-                f"The engine already has {self._calls} calls for embeddings.",
+                f"The engine already has {self.calls} calls for embeddings.",
                 meaning="This one was not started.",
                 action="Try again when some of them have ended.",
                 retry_after=RETRY_SECONDS,
             )
-        self._calls += 1
+        self.calls += 1
         try:
             async with self._free:
                 yield
         finally:
-            self._calls -= 1
+            self.calls -= 1
 
 
 async def embed_texts(

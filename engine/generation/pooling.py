@@ -39,9 +39,9 @@ class PooledText:
         return normalised(self._state)
 
 
-def normalised(vector: NDArray[np.float64]) -> NDArray[np.float32]:
+def normalised(vector: NDArray[np.floating]) -> NDArray[np.float32]:
     """The vector divided by its Euclidean length. Raises RequestError where that is no positive number."""
-    length = math.sqrt(float(np.square(vector).sum()))
+    length = math.sqrt(float(np.square(vector, dtype=np.float64).sum()))
     if not 0 < length < math.inf:  # false for what is not a number, too
         raise RequestError(
             "The model gave no numbers for this text.",

@@ -14,6 +14,7 @@ from typing import Any
 
 from engine import paths
 from engine.backends import llama_cpp
+from engine.backends.choose import is_encoder
 from engine.backends.native import architectures, kv_bytes_per_token, open_gguf, window
 from engine.catalogue.lookup import all_entries, resolve
 from engine.catalogue.report import size_text
@@ -165,7 +166,7 @@ def _fit(row: ModelStatus, free: int | None, context_tokens: int) -> Fit:
         gguf = open_gguf(Path(row.path))
         architecture = gguf.get("general.architecture")
         layers, trained = (gguf.get(f"{architecture}.{key}") for key in ("block_count", "context_length"))
-        if isinstance(layers, int) and isinstance(trained, int):
+        if isinstance(layers, int) and isinstance(trained, int) and not is_encoder(gguf):
             per_token = kv_bytes_per_token(gguf, layers)
             context, pool = window(per_token, trained, context_tokens or None)
     if free is None:

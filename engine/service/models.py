@@ -8,9 +8,13 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from engine.backends.choose import is_encoder
+from engine.backends.native import open_gguf
 from engine.catalogue.lookup import all_entries, resolve
 from engine.catalogue.status import ModelState, status_of
+from engine.client.encoder import open_encoder
 from engine.client.in_process import open_in_process
+from engine.errors import HearthError
 from engine.generation.disk_tier import DiskRoom
 from engine.service.host import HostedEngine
 from engine.service.served import ServedModel
@@ -28,15 +32,25 @@ def model_opener(settings: ServiceSettings) -> Callable[[str, int], Awaitable[Ho
             path = await asyncio.to_thread(resolve, name, report=checking)
         finally:
             checking.stopped = True
+        context_tokens = settings.context_tokens or None
+        if await asyncio.to_thread(_encodes, path):
+            return open_encoder(path, threads=threads or None, context_tokens=context_tokens)
         return open_in_process(
             path,
             threads=threads or None,
-            context_tokens=settings.context_tokens or None,
+            context_tokens=context_tokens,
             max_requests=settings.max_requests,
             disk=disk,
         )
 
     return open_model
+
+
+def _encodes(path: Path) -> bool:
+    try:
+        return is_encoder(open_gguf(path))
+    except HearthError:
+        return False  # the engine that tries to load it tells what is wrong
 
 
 class _Stopped(Exception):

@@ -63,8 +63,7 @@ public:
     }
 
     std::pair<NumpyArray<float>, NumpyArray<float>> forward_hidden(const Ints& seqs, const Ints& tokens,
-                                                                   const Bools& want_logits,
-                                                                   const Bools& want_hidden) {
+                                                                   const Bools& want_logits, const Bools& want_hidden) {
         return run(seqs, tokens, want_logits, &want_hidden);
     }
 

@@ -59,6 +59,21 @@ def test_a_full_cache_is_a_memory_error_and_changes_nothing(backend):
     np.testing.assert_allclose(append(backend, again, TOKENS[10:]), whole[10:], atol=0.02 * whole.std())
 
 
+def test_hidden_states_are_those_of_our_own_engine_and_logits_go_beside_them(backend, tiny_model):
+    ours = NativeBackend(open_gguf(tiny_model("qwen2")), threads=2, context_tokens=128)
+    want_logits = np.arange(len(TOKENS)) % 7 == 3
+    want_hidden = np.arange(len(TOKENS)) % 3 > 0
+    results = []
+    for one in (backend, ours):
+        seqs = np.full(len(TOKENS), one.new_sequence(), np.int32)
+        results.append(one.forward_hidden(seqs, TOKENS, want_logits, want_hidden))
+    for theirs, expected in zip(*results, strict=True):
+        assert theirs.shape == expected.shape
+        assert np.sqrt(np.mean((theirs - expected) ** 2)) < 3e-3 * expected.std()
+    # The next forward gives logits alone again.
+    assert append(backend, backend.new_sequence(), TOKENS[:5]).shape == (5, backend.n_vocab)
+
+
 def test_sequences_run_out_in_words(backend):
     for _ in range(llama_cpp.MAX_SEQUENCES):
         backend.new_sequence()

@@ -9,6 +9,7 @@ from engine import _native
 from engine.client.in_process import open_in_process
 from engine.errors import EngineBusy, PromptTooLong, RequestError
 from engine.generation import embedding
+from engine.generation.pooling import PooledText
 from engine.reference.transformer import Transformer
 from engine.tokenizer import Tokenizer
 from engine.types import CompletionRequest
@@ -85,6 +86,20 @@ async def test_cancelling_ends_them_and_frees_their_pages(engine):
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    assert await idle(engine) == free
+    assert len((await engine.embed(["a"])).vectors) == 1
+
+
+async def test_a_text_without_numbers_ends_the_others_of_its_call(engine, monkeypatch):
+    class Odd(PooledText):
+        def vector(self):
+            raise RequestError("The model gave no numbers for this text.")
+
+    free = await idle(engine)
+    with monkeypatch.context() as patch:
+        patch.setattr(embedding, "PooledText", Odd)
+        with pytest.raises(RequestError, match="no numbers"):
+            await engine.embed([f"{i} " * 100 for i in range(20)])
     assert await idle(engine) == free
     assert len((await engine.embed(["a"])).vectors) == 1
 

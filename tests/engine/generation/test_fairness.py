@@ -2,6 +2,9 @@
 
 import pytest
 
+from engine.backends.pooling import Pooling
+from engine.generation import embedding
+from engine.generation.pooling import PooledText
 from engine.generation.runner import Runner
 from engine.generation.scheduler import STARVED_SECONDS
 from engine.generation.sequence import Sequence
@@ -26,7 +29,7 @@ class Clocked:
         assert speed.chunk_tokens == CHUNK
         self.ended = {}
 
-    def submit(self, length, *, first=1, max_tokens=1, priority=Priority.COMPLETION):
+    def submit(self, length, *, first=1, max_tokens=1, priority=Priority.COMPLETION, pooled=None):
         prompt = (first, *[1 + n % 50 for n in range(length - 1)])
 
         def emit(event):
@@ -34,7 +37,7 @@ class Clocked:
                 self.ended[sequence] = self.now
 
         output = _Endless() if max_tokens else None
-        sequence = Sequence(prompt, max_tokens, priority, "", emit, output)
+        sequence = Sequence(prompt, max_tokens, priority, "", emit, output, pooled=pooled)
         self.runner.submit(sequence)
         return sequence
 
@@ -177,6 +180,26 @@ def test_a_starving_prefill_takes_the_smallest_chunk_beside_more_urgent_ones(clo
     c.step()
     assert chat.computed == MIN_CHUNK
     assert [len(tokens) for _, tokens in c.backend.calls[-1]] == [1, MIN_CHUNK]
+
+
+def test_texts_to_embed_are_computed_beside_completions_and_hold_them_up_little(clocked):
+    c = clocked()
+    in_flight = embedding.TEXTS_AT_ONCE * embedding.CALLS_AT_ONCE
+    texts = [
+        c.submit(40, first=3 + n, max_tokens=0, priority=Priority.BACKGROUND, pooled=PooledText(Pooling.MEAN))
+        for n in range(in_flight)
+    ]
+    completions = []
+    while not all(text in c.ended for text in texts):
+        if not completions or completions[-1] in c.ended:
+            completions.append(c.submit(60, first=20 + len(completions) % 30, max_tokens=60))
+        c.step()
+        assert c.now < 10 * STARVED_SECONDS
+        assert sum(len(tokens) for _, tokens in c.backend.calls[-1]) <= CHUNK + MIN_CHUNK
+    c.run()
+    # One takes 120 rows alone, so in its time each text starves once at most.
+    worst = max(c.latency(completion) for completion in completions)
+    assert worst <= (120 + (in_flight + 1) * MIN_CHUNK) * ROW_SECONDS + 1e-9
 
 
 def test_prompts_that_begin_alike_are_computed_once_though_they_come_together(clocked):

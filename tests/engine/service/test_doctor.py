@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from engine.backends import native
+from engine.client import models as catalogue
 from engine.client import service
 from engine.service import doctor, machine
 from engine.service.lock import Lock
@@ -61,6 +62,12 @@ def test_a_model_that_is_here_tells_what_fits(home, tiny_model, monkeypatch):
         assert fit.kv_tokens == (tokens if fits else 0)
         assert (fit.context_tokens, fit.pool_tokens) == (trained, 4 * trained)
         assert bool(report.troubles) == (fits is False)
+
+
+def test_an_embedding_model_needs_no_room_for_a_cache(home, tiny_encoder):
+    catalogue.add("finder", tiny_encoder())
+    fit = next(fit for fit in doctor.examine().models if fit.model == "finder")
+    assert (fit.state, fit.kv_bytes_per_token, fit.fits) == ("ready", 0, True)
 
 
 def test_a_missing_extension_is_told(home, monkeypatch):

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from contextlib import aclosing
 
+import numpy as np
 import pytest
 
 from engine.client import in_process
@@ -119,3 +120,17 @@ async def test_a_damaged_file_is_told(host, tmp_path):
     with pytest.raises(ModelFileError, match=r"bad\.gguf"):
         await host.load(str(path))
     assert (await host.status()).state == "failed"
+
+
+@pytest.mark.oracle
+@pytest.mark.usefixtures("llama_cpp_package")
+async def test_an_embedding_model_and_one_that_writes_take_turns(host, tiny_model, tiny_encoder):
+    writer, encoder = str(tiny_model("qwen2")), str(tiny_encoder(pooling=1))
+    made = await host.embed(["the reader", "a"], encoder)
+    assert (await host.status()).kernels == "llama.cpp"
+    assert [vector.shape for vector in made.vectors] == [(64,)] * 2
+    assert [vector.shape for vector in (await host.embed(["a"], writer)).vectors] == [(256,)]
+    again = await host.embed(["the reader", "a"], encoder)
+    assert np.array_equal(again.vectors, made.vectors)
+    with pytest.raises(RequestError, match="writes no text"):
+        await host.count_tokens(ChatRequest((ChatMessage("user", "hi"),)), encoder)

@@ -1,6 +1,9 @@
 """The whole of it on a tiny model with random weights: its text means nothing, but every part runs."""
 
+import asyncio
+
 import anthropic
+import numpy as np
 import openai
 import pytest
 
@@ -23,6 +26,7 @@ async def running(tiny_model, serve):
     host = ModelHost(open_model, known_models, default="tiny", idle_seconds=0)
     try:
         async with serve(build_app(host, token=None)) as served:
+            served.host = host
             yield served
     finally:
         await host.close()
@@ -112,3 +116,48 @@ async def test_a_token_outside_the_vocabulary_is_refused(client, running):
         await client.completions.create(model="tiny", prompt=[2**31 - 1], max_tokens=1)
     response = await running.client().post("/detokenize", json={"tokens": [2**31 - 1]})
     assert response.status_code in (200, 400)
+
+
+TEXTS = ["def f(x):\n    return x", "the reader", "the reader"]
+
+
+async def test_embeddings_are_the_same_as_numbers_and_as_bytes(client):
+    as_numbers = await client.embeddings.create(model="tiny", input=TEXTS, encoding_format="float")
+    as_bytes = await client.embeddings.create(model="tiny", input=TEXTS)
+    vectors = np.array([entry.embedding for entry in as_bytes.data], np.float32)
+    assert [entry.embedding for entry in as_numbers.data] == [entry.embedding for entry in as_bytes.data]
+    assert np.array_equal(vectors[1], vectors[2])
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    assert as_bytes.usage.prompt_tokens == as_bytes.usage.total_tokens > 10
+
+
+async def test_as_many_texts_as_openai_allows(client):
+    made = await client.embeddings.create(model="tiny", input=["a", "b"] * 1024)
+    assert [entry.index for entry in made.data] == list(range(2048))
+    assert made.usage.total_tokens == 2048
+
+
+async def test_a_text_to_embed_that_is_too_long_says_which_and_by_how_much(client):
+    with pytest.raises(openai.BadRequestError, match=r"index 2 has 4000 tokens, 3488 too many") as refused:
+        await client.embeddings.create(model="tiny", input=["a", "b", "ü" * 2000])
+    assert refused.value.code == "context_length_exceeded"
+
+
+async def test_too_many_tokens_to_embed_at_once(client):
+    with pytest.raises(openai.BadRequestError, match=r"one call may have 300000"):
+        await client.embeddings.create(model="tiny", input=["a " * 250] * 1500)
+
+
+async def test_a_client_that_leaves_ends_its_embeddings(running):
+    body = {"model": "tiny", "input": [f"{n} " * 100 for n in range(500)]}
+    asking = asyncio.create_task(running.client().post("/v1/embeddings", json=body))
+    while (await running.host.status()).state != "busy":
+        await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    while (await running.host.status()).state != "ready":
+        await asyncio.sleep(0)
+    metrics = running.host.metrics()
+    assert metrics.prefilled_tokens < 500 * 200
+    assert metrics.kv_free_tokens == metrics.kv_tokens
