@@ -38,13 +38,15 @@ class KnownModels:
     async def __call__(self, used: str) -> Sequence[ServedModel]:
         """Whole models of the catalogue, and the one in use, which may be a file; its name is an alias then.
 
+        used: "" when there is none.
+
         Raises SettingsError when the user's catalogue cannot be read.
         """
         if self._when is None or self._clock() - self._when >= self.SECONDS:
             self._names = await asyncio.to_thread(_ready)
             self._when = self._clock()
         models = [ServedModel(name) for name in self._names]
-        if used not in self._names:
+        if used and used not in self._names:
             models.append(ServedModel(used, (Path(used).stem,) if os.sep in used else ()))
         return models
 

@@ -131,8 +131,8 @@ class Metered:
     async def warm(self, request: InfillRequest, model: str = "") -> None:
         await self._engine.warm(request, model)
 
-    async def status(self) -> EngineStatus:
-        return await self._engine.status()
+    async def status(self, model: str = "") -> EngineStatus:
+        return await self._engine.status(model)
 
     async def models(self) -> Sequence[ServedModel]:
         return await self._engine.models()
@@ -152,7 +152,8 @@ class Metered:
     async def _measured(self, kind: str, stream: AsyncGenerator[Delta, None]) -> AsyncGenerator[Delta, None]:
         metrics = self._metrics
         last = time.monotonic()
-        begun = counted = ended = False
+        begun = ended = False
+        timing: Timing | None = None
         between = metrics.between_tokens.labels(kind)
         with metrics.running.labels(kind).track_inprogress():
             try:
@@ -165,12 +166,13 @@ class Metered:
                         elif delta.tokens > 0:
                             between.observe((now - last) / delta.tokens)
                         last = now
-                        if delta.timing is not None and not counted:
-                            metrics.count_prompt(delta.timing)
-                            counted = True
+                        timing = delta.timing or timing
                         metrics.generated_tokens.inc(delta.tokens)
                         ended = delta.finish is not None
                         yield delta
             finally:
+                # The last one: a remote may tell the length of the prompt at the end alone.
+                if timing is not None:
+                    metrics.count_prompt(timing)
                 if not ended:
                     metrics.cancelled.labels(kind).inc()
