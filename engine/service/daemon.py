@@ -29,7 +29,7 @@ from engine.service.token import read_or_make_token
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from engine.service.host import ModelHost
+    from engine.service.router import Router
 
 log = logging.getLogger(__name__)
 
@@ -87,10 +87,12 @@ async def _serve(
     token: str | None,
 ) -> None:
     # Here, so that a process that is not needed ends quickly.
+    from engine.backends.openai.remote import Remote
     from engine.service.control import Control
     from engine.service.host import ModelHost
     from engine.service.http.app import build_app
     from engine.service.models import KnownModels, model_opener
+    from engine.service.router import Router
     from engine.service.web import serving
 
     loop = asyncio.get_running_loop()
@@ -98,27 +100,30 @@ async def _serve(
     host = ModelHost(
         model_opener(settings.context_tokens or None),
         KnownModels(),
-        default=settings.model,
+        default="" if settings.remote_model is not None else settings.model,
         threads=settings.threads,
         idle_seconds=settings.idle_minutes * 60,
     )
+    router = Router(host, [Remote(remote) for remote in settings.remote], default=settings.model)
+    collectors = [router.collector()] if settings.remote else []
     stopping = asyncio.Event()
-    own = Control(build_app(host, token=None), host, facts, stopping.set)
+    own = Control(build_app(router, token=None, collectors=collectors), router, facts, stopping.set)
     apps: list[tuple[socket.socket, ASGIApp]] = [(unix, own)]
     if tcp is not None:
-        apps.append((tcp, build_app(host, token=token)))
+        apps.append((tcp, build_app(router, token=token, collectors=collectors)))
     log.info("the daemon runs, version %s, protocol %s", facts.version, facts.protocol)
-    preloading = asyncio.create_task(_preload(host, settings.model))
+    router.watch()
+    preloading = asyncio.create_task(_preload(router, settings.model))
     try:
         async with serving(apps, drain_seconds=settings.drain_seconds) as server:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 loop.add_signal_handler(number, _told_to_stop, stopping, server.hurry)
             await server.wait(stopping)
             log.info("draining")
-            host.refuse()
+            router.refuse()
     finally:
         preloading.cancel()
-        await host.close()
+        await router.close()
         log.info("the daemon ends")
 
 
@@ -129,10 +134,10 @@ def _told_to_stop(stopping: asyncio.Event, hurry: Callable[[], None]) -> None:
     stopping.set()
 
 
-async def _preload(host: ModelHost, model: str) -> None:
+async def _preload(router: Router, model: str) -> None:
     """Load before the first request comes; a failure is told to those that come."""
     with contextlib.suppress(HearthError):
-        await host.load(model)
+        await router.load(model)
 
 
 def _lock(places: Places) -> Lock:

@@ -1,10 +1,11 @@
-"""What `hearth doctor` looks at: the machine, what fits on it, the folders, the daemon, the editors.
+"""What `hearth doctor` looks at: the machine, what fits on it, the folders, the daemon, remotes, the editors.
 
-Nothing here changes anything.
+Nothing here changes anything. Of remotes only their lists of models are asked for.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -16,14 +17,19 @@ from typing import Any
 from engine import paths
 from engine.backends import llama_cpp
 from engine.backends.native import DEFAULT_CONTEXT, architectures, kv_bytes_per_token, open_gguf
+from engine.backends.openai.circuit import Health
+from engine.backends.openai.remote import Remote
+from engine.backends.openai.settings import RemoteSettings
 from engine.catalogue.entries import DEFAULT_MODEL
 from engine.catalogue.lookup import all_entries
 from engine.catalogue.report import size_text
 from engine.catalogue.status import ModelState, ModelStatus, status_of
 from engine.client import service
-from engine.errors import HearthError
+from engine.errors import HearthError, SettingsError
 from engine.service.machine import Machine, look, run_tool
 from engine.service.places import find_places
+from engine.service.remotes import RemoteState, state_of
+from engine.service.settings import ServiceSettings, read_settings, settings_file
 
 _LOW_DISK_BYTES = 1 << 30
 
@@ -73,6 +79,7 @@ class Report:
     models: list[Fit] = field(default_factory=list)
     folders: dict[str, str] = field(default_factory=dict)
     daemon: dict[str, Any] | None = None
+    remotes: list[RemoteState] = field(default_factory=list)
     editors: dict[str, str] = field(default_factory=dict)
     troubles: list[Trouble] = field(default_factory=list)
 
@@ -80,7 +87,7 @@ class Report:
 def examine() -> Report:
     """Look at everything; whatever is wrong becomes a Trouble, nothing is raised."""
     report = Report(look())
-    for examination in (_back_ends, _models, _folders, _daemon, _editors):
+    for examination in (_back_ends, _models, _folders, _daemon, _remotes, _editors):
         try:
             examination(report)
         except HearthError as error:
@@ -105,6 +112,8 @@ def _back_ends(report: Report) -> None:
 
 def _models(report: Report) -> None:
     free = report.machine.free_bytes
+    # Where a remote answers by default, a model of this machine is a choice, not a need.
+    needed = DEFAULT_MODEL if _settings().remote_model is None else ""
     for entry in all_entries():
         row = status_of(entry)
         fit = Fit(row.id, row.state.value, row.bytes)
@@ -113,13 +122,13 @@ def _models(report: Report) -> None:
         except HearthError as error:
             _note(report, error)
         report.models.append(fit)
-        if row.id == DEFAULT_MODEL and row.state != ModelState.READY:
+        if row.id == needed and row.state != ModelState.READY:
             report.troubles.append(
                 Trouble(
                     f"The default model {row.id} is not ready ({row.state.value}).", "Run: hearth models pull"
                 )
             )
-        if row.id == DEFAULT_MODEL and fit.fits is False and free is not None:
+        if row.id == needed and fit.fits is False and free is not None:
             report.troubles.append(
                 Trouble(
                     f"The default model {row.id} needs {size_text(row.bytes)} of memory; "
@@ -177,6 +186,46 @@ def _daemon(report: Report) -> None:
     places = find_places(create=False)
     if report.daemon is None and service.is_locked(places):
         raise service.silent(places)
+
+
+def _remotes(report: Report) -> None:
+    settings = read_settings({})
+    report.remotes = asyncio.run(_look_at(settings.remote))
+    for remote in report.remotes:
+        if remote.health != Health.UP:
+            for url, reason in remote.reasons.items():
+                report.troubles.append(Trouble(f"{reason} ({url})", _remedy(remote)))
+            continue
+        for problem in remote.problems.values():
+            report.troubles.append(Trouble(problem, f"Mend `models` of {remote.name} in {settings_file()}."))
+
+
+def _remedy(remote: RemoteState) -> str:
+    if remote.health == Health.REFUSED:
+        return f"Mend the settings of {remote.name} in {settings_file()}, then run `hearth stop`."
+    return f"Start the server, or mend `url` of {remote.name} in {settings_file()}."
+
+
+async def _look_at(remotes: list[RemoteSettings]) -> list[RemoteState]:
+    """Each remote, asked now: whether it answers, and for its models."""
+
+    async def look_at(settings: RemoteSettings) -> RemoteState:
+        remote = Remote(settings)
+        try:
+            await remote.connection.look()
+            return state_of(remote)
+        finally:
+            await remote.close()
+
+    return list(await asyncio.gather(*(look_at(settings) for settings in remotes)))
+
+
+def _settings() -> ServiceSettings:
+    """Those in force; defaults where the file is wrong, which is told with the remotes."""
+    try:
+        return read_settings({})
+    except SettingsError:
+        return ServiceSettings()
 
 
 def _editors(report: Report) -> None:

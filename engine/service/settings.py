@@ -45,6 +45,11 @@ class ServiceSettings(BaseModel):
         check_together(remotes)
         return remotes
 
+    @property
+    def remote_model(self) -> RemoteSettings | None:
+        """The remote whose model is the default; None when that is a model of this machine."""
+        return next((remote for remote in self.remote if self.model in remote.models), None)
+
 
 def settings_file() -> Path:
     """Where the user's file is, or would be."""

@@ -75,11 +75,10 @@ class SseReader:
         return None
 
     def _end_of_event(self) -> str | None:
-        data, self._data, self._size = self._data, [], 0
-        if not data:
-            return None
+        data = b"\n".join(self._data)
+        self._data, self._size = [], 0
         try:
-            return b"\n".join(data).decode("utf-8")
+            return data.decode("utf-8") or None
         except UnicodeDecodeError:
             raise MalformedAnswer("its stream is not UTF-8") from None
 

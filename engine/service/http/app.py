@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -27,13 +30,15 @@ def build_app(
     defaults: Defaults | None = None,
     hosts: frozenset[str] = frozenset(),
     origins: frozenset[str] = frozenset(),
+    collectors: Sequence[Collector] = (),
 ) -> Starlette:
     """The ASGI application over an engine; nothing in it outlives a request but its counters.
 
     token: what every request but GET /health must show; None for a socket that only its owner can open.
     hosts, origins: see `settings.Access`.
+    collectors: more for /metrics.
     """
-    counters = metrics.Metrics()
+    counters = metrics.Metrics(collectors)
     limits = limits or Limits()
     service = Service(metrics.Metered(engine, counters), limits, defaults or Defaults())
     endpoints = [

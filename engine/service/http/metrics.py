@@ -8,6 +8,7 @@ from contextlib import aclosing
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.registry import Collector
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -31,8 +32,12 @@ _CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 
 
 class Metrics:
-    def __init__(self) -> None:
+    """collectors: what others count, shown too."""
+
+    def __init__(self, collectors: Sequence[Collector] = ()) -> None:
         registry = CollectorRegistry()
+        for collector in collectors:
+            registry.register(collector)
         self.registry = registry
         self.requests = Counter(
             "hearth_http_requests",
