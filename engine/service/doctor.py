@@ -191,7 +191,15 @@ def _daemon(report: Report) -> None:
 def _remotes(report: Report) -> None:
     settings = read_settings({})
     report.remotes = asyncio.run(_look_at(settings.remote))
+    states = {entry.id: status_of(entry).state for entry in all_entries()}
     for remote in report.remotes:
+        if states.get(remote.fallback or "", ModelState.READY) != ModelState.READY:
+            report.troubles.append(
+                Trouble(
+                    f"The fallback {remote.fallback} of the remote {remote.name} is not on this machine.",
+                    f"Run: hearth models pull {remote.fallback}",
+                )
+            )
         if remote.health != Health.UP:
             for url, reason in remote.reasons.items():
                 report.troubles.append(Trouble(f"{reason} ({url})", _remedy(remote)))

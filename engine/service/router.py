@@ -136,14 +136,14 @@ class Router:
     async def load(self, model: str = "", threads: int = 0) -> None:
         """Return once the model can be asked. Raises HearthError with the reason when it cannot be.
 
-        A remote is looked at when nothing is known of it yet; while it is down, its fallback is loaded.
+        A remote is looked at when its models are not known yet; while it is down, its fallback is loaded.
         """
         route = self._route(model)
         if route is None:
             await self.host.load(model, threads)
             return
         remote, connection = route.remote, route.remote.connection
-        if connection.health is Health.UNKNOWN:
+        if connection.listed is None and connection.health is not Health.DOWN:
             await connection.look()
         reasons = " ".join(dict.fromkeys(connection.reasons.values()))
         if connection.health is Health.REFUSED:

@@ -277,16 +277,16 @@ class Connection:
         try:
             async with asyncio.timeout(_LOOK_SECONDS):
                 self._learn(await self._ask_once(endpoint, "GET", MODELS, None, ""))
-        except (Refused, SettingsError) as error:
-            endpoint.circuit.refused(error)
-        except EngineBusy:
-            endpoint.circuit.answered()
-        except (HearthError, TimeoutError) as error:
+        except (Unreachable, TimeoutError) as error:
             silent = unreachable(self._settings.name, f"was silent for {_LOOK_SECONDS:g} s")
-            failure = error if isinstance(error, HearthError) else silent
+            failure = error if isinstance(error, Unreachable) else silent
             if endpoint.circuit.failed(failure, for_sure=True):
                 log.warning("the remote %s does not answer", self._settings.name)
             return False
+        except EngineBusy:
+            endpoint.circuit.answered()
+        except HearthError as error:  # the key is wrong, or what answers is no such server
+            endpoint.circuit.refused(error)
         if was_down:
             self.recoveries += 1
             log.info("the remote %s answers again", self._settings.name)
