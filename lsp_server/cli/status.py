@@ -54,7 +54,7 @@ def _lines(state: dict[str, Any]) -> list[str]:
     lines.append(f"requests  {served} done, {requests['running']} running, {requests['waiting']} waiting")
     if (cache := state["cache"]) is not None:
         lines += _cache_lines(cache)
-    for remote in state["remotes"]:
+    for remote in state.get("remotes", []):  # one that was started before has none
         lines += _remote_lines(remote)
     idle = state["idle_minutes"]
     lines.append(f"idle      {f'the model is let go after {idle:g} min' if idle else 'the model is kept'}")

@@ -8,6 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.client import service
+from engine.client.link import DaemonLink
+from engine.client.remote import RemoteEngine
 from engine.service import doctor
 from engine.service.protocol import STATE
 from engine.service.settings import settings_file
@@ -61,6 +63,11 @@ async def test_it_asks_the_remote_and_loads_nothing(daemon_home, fake_remote, co
     models = json.loads(await daemon_home.ask("GET", "/v1/models"))
     assert "near" in [model["id"] for model in models["data"]]
     assert "" not in [model["id"] for model in models["data"]]
+    editor = RemoteEngine(DaemonLink(), "near")
+    await editor.load()
+    status = await editor.status()
+    assert (status.state, status.model, status.supports_infill) == ("ready", "near", True)
+    assert (await state(daemon_home))["requests"]["loads"] == 0
     shown = await asyncio.to_thread(lambda: CliRunner().invoke(app, ["status"]).stdout)
     assert "remote    team: up; near" in shown
     everything = json.dumps(told) + daemon_home.log() + shown

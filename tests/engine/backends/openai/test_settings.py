@@ -1,6 +1,8 @@
 """A `[[remote]]` of service.toml: what is taken, and words for what is not; keys and addresses."""
 
+import re
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -219,3 +221,16 @@ def test_what_is_no_address_is_refused(url):
 def test_strict_types():
     with pytest.raises(ValidationError):
         RemoteSettings.model_validate({"name": "t", "url": "https://x", "models": {"a": "b"}, "retries": "2"})
+
+
+@pytest.mark.parametrize("page", ["service.md", "team.md"])
+def test_the_documented_remotes_are_settings(write, page):
+    text = (Path(__file__).parents[4] / "docs" / page).read_text()
+    (example,) = [
+        block for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL) if "[[remote]]" in block
+    ]
+    write("".join(line for line in example.splitlines(True) if not line.startswith("ca_file")))
+    (remote,) = read_settings({}).remote
+    assert remote.models["team-coder"].name == "qwen3-coder"
+    if page == "service.md":  # where every setting is
+        assert RemoteSettings.model_fields.keys() - remote.model_fields_set == {"ca_file"}
