@@ -8,6 +8,7 @@ from __future__ import annotations
 from engine.backends.openai.constraints import constraint_fields
 from engine.backends.openai.dialects import Dialect
 from engine.backends.openai.sampling import cannot, sampling_fields
+from engine.errors import RequestError
 from engine.types import ChatMessage, ChatRequest, Tool, ToolChoice
 
 
@@ -22,6 +23,8 @@ def chat_body(request: ChatRequest, model: str, dialect: Dialect, remote: str) -
     }
     if request.stop:
         body["stop"] = list(request.stop)
+    if not request.tools and request.tool_choice in (ToolChoice.REQUIRED, ToolChoice.NAMED):
+        raise RequestError("The request asks for a tool call and offers no tools.")
     if request.tools:
         body["tools"] = tools(request)
         body["tool_choice"] = _tool_choice(request)

@@ -99,7 +99,8 @@ def read_chunk(kind: type[Chunk], value: dict[str, Any]) -> Chunk:
     try:
         chunk = kind.model_validate(value)
     except ValidationError as error:
-        field = ".".join(str(part) for part in error.errors(include_input=False)[0]["loc"])
+        # Four parts are names of ours; further down they may be tokens of the answer.
+        field = ".".join(str(part) for part in error.errors(include_input=False)[0]["loc"][:4])
         raise MalformedAnswer(f"the field {field} of a piece is not what it should be") from None
     if len(chunk.choices) > 1:
         raise MalformedAnswer("a piece has several choices, and one was asked for")

@@ -230,7 +230,7 @@ class Connection:
                     raise MalformedAnswer("its answer is compressed, which was not asked for")
                 if response.status_code != 200:
                     start = await _read(response, _LARGEST_ERROR, cut=True)
-                    raise wrong_status(name, model, response.status_code, response.headers, start)
+                    raise wrong_status(name, path, model, response.status_code, response.headers, start)
                 answer = _Answer(response)
                 yield answer
             finally:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 from engine.errors import (
     DeadlineExceeded,
@@ -73,7 +75,7 @@ def malformed(remote: str, why: str) -> EngineUnavailable:
 
 
 def wrong_status(
-    remote: str, model: str, status: int, headers: Mapping[str, str], body: bytes
+    remote: str, path: str, model: str, status: int, headers: Mapping[str, str], body: bytes
 ) -> HearthError:
     """The error that an answer with another status than 200 means.
 
@@ -98,7 +100,7 @@ def wrong_status(
                 f"The remote {remote} has no model {model}.",
                 action="Run `hearth doctor`: it lists those that it has; then mend `models` in service.toml.",
             )
-        return malformed(remote, "the route is not there (HTTP 404)")
+        return malformed(remote, f"it has no route {path} (HTTP 404)")
     if status == 408:
         return DeadlineExceeded(
             f"The remote {remote} gave up on the request (HTTP 408).", action="Try again."
@@ -130,11 +132,15 @@ def told_in_stream(remote: str, error: object) -> HearthError:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds; a date, which few servers send, and nonsense count as the default."""
+    """Seconds, which may be told as a date; nonsense counts as the default."""
     value = headers.get("retry-after", "")
     if re.fullmatch(r"\d{1,6}(\.\d{1,6})?", value, re.ASCII):
         return float(value)
-    return DEFAULT_RETRY_AFTER
+    try:
+        date = parsedate_to_datetime(value)
+        return max(0.0, (date - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError, OverflowError):
+        return DEFAULT_RETRY_AFTER
 
 
 def _told(body: bytes) -> tuple[str, str]:

@@ -58,8 +58,10 @@ async def read_vocabulary(
         ids = await tokenizer.encode(spelling, model, special=True)
         return ids[0] if len(ids) == 1 else None
 
-    spellings = list(dict.fromkeys((*family.markers, *family.stops)))
-    ids = dict(zip(spellings, await asyncio.gather(*(single(one) for one in spellings)), strict=True))
+    # One first, so that a server that is away costs one failure, not one for each.
+    ids = {family.prefix: await single(family.prefix)}
+    others = list(dict.fromkeys(one for one in (*family.markers, *family.stops) if one not in ids))
+    ids |= zip(others, await asyncio.gather(*(single(one) for one in others)), strict=True)
     missing = [marker for marker in family.markers if ids[marker] is None]
     if missing:
         raise RequestError(

@@ -187,7 +187,7 @@ class Remote:
         return {**fields, "stop": list(request.stop)} if request.stop else fields
 
     async def _infill_prompt(self, request: InfillRequest, one: _Model) -> dict[str, Any]:
-        tokens = request.prompt_budget or self.settings.prompt_tokens
+        tokens = self.settings.prompt_tokens if request.prompt_budget is None else request.prompt_budget
         if one.suffix:
             # As with formats that have no place for other files, those are left out.
             prefix, suffix = clip(request, tokens)

@@ -179,6 +179,8 @@ def test_constraints_in_each_server_s_words(server, constraint, fields):
         (Server.OPENAI, {"sampling": SamplingParams(top_k=1)}),
         (Server.VLLM, {"sampling": SamplingParams(presence_penalty=1.0, penalty_window=8)}),
         (Server.VLLM, {"constraint": Constraint(ConstraintKind.JSON_SCHEMA, "{")}),
+        (Server.VLLM, {"tool_choice": ToolChoice.REQUIRED}),
+        (Server.VLLM, {"tool_choice": ToolChoice.NAMED, "named_tool": "look"}),
     ],
 )
 def test_what_a_server_cannot_do_is_refused(server, change):

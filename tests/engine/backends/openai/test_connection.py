@@ -4,6 +4,8 @@ import asyncio
 import logging
 import shutil
 import subprocess
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
 
@@ -90,6 +92,14 @@ async def test_too_much_patience_is_left_to_who_asked(fake_remote, make_remote, 
         await ask(make_remote())
     assert caught.value.retry_after == 600
     assert pauses.seconds == []
+
+
+async def test_patience_may_be_told_as_a_date(fake_remote, make_remote, ask):
+    date = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+    fake_remote.on(CHATS, bad(fake_remote, 429, retry_after=date))
+    with pytest.raises(EngineBusy) as caught:
+        await ask(make_remote())
+    assert 3000 < caught.value.retry_after <= 3600
 
 
 async def test_nonsense_in_retry_after_is_no_number(fake_remote, make_remote, ask):

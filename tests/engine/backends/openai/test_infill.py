@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.backends.openai.circuit import Health
 from engine.backends.openai.fim import clip, parts_of
 from engine.backends.openai.fim_names import AUTO, FIM_WAYS, NONE, SUFFIX, family_name
 from engine.backends.openai.window import characters, end_of, start_of
-from engine.errors import RequestError
+from engine.errors import EngineUnavailable, RequestError
 from engine.prompts.families import FAMILIES
 from engine.types import (
     CompletionRequest,
@@ -89,6 +90,20 @@ async def test_a_server_without_a_tokenizer_is_refused(make_remote, gather):
     remote = make_remote(server="openai")
     with pytest.raises(RequestError, match="suffix"):
         await gather(remote.infill(HOLE, "near"))
+
+
+async def test_a_proxy_that_hides_the_tokenizer_is_told(fake_remote, make_remote, gather):
+    fake_remote.on("/tokenize", fake_remote.value({"detail": "Not Found"}, 404))
+    with pytest.raises(EngineUnavailable, match="no route /tokenize"):
+        await gather(make_remote().infill(HOLE, "near"))
+
+
+async def test_a_server_that_is_away_costs_a_hole_one_failure(fake_remote, make_remote, gather):
+    remote = make_remote(retries=0)
+    await fake_remote.stop()
+    with pytest.raises(EngineUnavailable):
+        await gather(remote.infill(HOLE, "near"))
+    assert remote.connection.health is Health.UNKNOWN  # it takes several to open the circuit
 
 
 async def test_a_server_that_fills_holes_itself(fake_remote, make_remote, gather):
