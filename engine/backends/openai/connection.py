@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
@@ -28,10 +26,10 @@ from engine.backends.openai.failures import (
     unreachable,
     wrong_status,
 )
-from engine.backends.openai.key import read_key
 from engine.backends.openai.settings import RemoteSettings
 from engine.backends.openai.sse import SseReader
-from engine.errors import EngineBusy, EngineUnavailable, HearthError, SettingsError
+from engine.backends.openai.transport import json_object, lost, open_client, read_body
+from engine.errors import EngineBusy, EngineUnavailable, HearthError
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +37,6 @@ MODELS = "/v1/models"
 LARGEST_ANSWER = 1 << 26
 """Bytes of a whole answer: at 4 bytes a token with their log probabilities, far more than any."""
 _LARGEST_ERROR = 1 << 16
-_CONNECTIONS = 64
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
 _FIRST_PROBE, _LONGEST_PROBE = 1.0, 30.0
 _LOOK_SECONDS = 10.0
@@ -178,7 +175,7 @@ class Connection:
 
     async def _ask_once(self, endpoint: _Endpoint, method: str, path: str, body: object, model: str) -> Any:
         async with self._answer(endpoint, method, path, body, model) as answer:
-            whole = await _read(answer.response, LARGEST_ANSWER)
+            whole = await read_body(answer.response, LARGEST_ANSWER)
             try:
                 value = json.loads(whole)
             except (ValueError, RecursionError):
@@ -200,7 +197,7 @@ class Connection:
                 for data in reader.feed(piece):
                     if data == "[DONE]":
                         return
-                    value = _object(data)
+                    value = json_object(data)
                     if value.get("error"):
                         raise told_in_stream(self._settings.name, value["error"])
                     endpoint.circuit.answered()
@@ -229,7 +226,7 @@ class Connection:
                 if response.headers.get("content-encoding", "identity") != "identity":
                     raise MalformedAnswer("its answer is compressed, which was not asked for")
                 if response.status_code != 200:
-                    start = await _read(response, _LARGEST_ERROR, cut=True)
+                    start = await read_body(response, _LARGEST_ERROR, cut=True)
                     raise wrong_status(name, path, model, response.status_code, response.headers, start)
                 answer = _Answer(response)
                 yield answer
@@ -237,7 +234,7 @@ class Connection:
                 await response.aclose()
         except httpx2.TransportError as error:
             begun = answer is not None and answer.begun
-            raise self._counted(endpoint, _lost(name, error, self._settings, begun=begun)) from None
+            raise self._counted(endpoint, lost(error, self._settings, begun=begun)) from None
         except MalformedAnswer as error:
             raise malformed(name, str(error)) from None
         except Unreachable as error:
@@ -309,87 +306,5 @@ class Connection:
             if self._closed:
                 raise EngineUnavailable("The engine is shutting down.", action="Try again in a moment.")
             if self._client is None:
-                settings = self._settings
-                headers = {"accept-encoding": "identity", "user-agent": "hearth"}
-                if settings.key is not None:
-                    key = await asyncio.to_thread(read_key, settings.key, settings.name)
-                    headers["authorization"] = f"Bearer {key}"
-                self._client = httpx2.AsyncClient(
-                    headers=headers,
-                    verify=await asyncio.to_thread(_trusted, settings),
-                    timeout=httpx2.Timeout(
-                        settings.read_seconds, connect=settings.connect_seconds, pool=settings.connect_seconds
-                    ),
-                    limits=httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=8),
-                    follow_redirects=False,
-                    trust_env=False,  # no proxy, no netrc: code goes to the address of the settings alone
-                )
+                self._client = await open_client(self._settings)
             return self._client
-
-
-def _trusted(settings: RemoteSettings) -> ssl.SSLContext | bool:
-    """The certificates that are trusted: the system's, or those of a file alone. Raises SettingsError."""
-    if settings.ca_file is None:
-        return True
-    try:
-        return ssl.create_default_context(cafile=str(Path(settings.ca_file).expanduser()))
-    except (OSError, ssl.SSLError):
-        raise SettingsError(
-            f"The setting ca_file of the remote {settings.name} names a file without certificates.",
-            action="Give it a file of certificates in PEM form.",
-        ) from None
-
-
-def _lost(name: str, error: httpx2.TransportError, settings: RemoteSettings, *, begun: bool) -> HearthError:
-    """What a failure of the network means. begun: a piece of the answer had come."""
-    if isinstance(error, httpx2.PoolTimeout):
-        return EngineBusy(
-            f"All {_CONNECTIONS} connections to the remote {name} are in use.", action="Try again."
-        )
-    if isinstance(error, httpx2.ReadTimeout):
-        silent = f"was silent for {settings.read_seconds:g} s"
-        return broke_off(name, f"it {silent}") if begun else unreachable(name, silent, again=False)
-    if begun:
-        return broke_off(name)
-    if _is_about_certificate(error):
-        return Refused(
-            f"The certificate of the remote {name} cannot be verified.",
-            meaning="Something else may answer in its place, so nothing was sent.",
-            action="Set `ca_file` in service.toml to the certificate of your own authority, if you have one.",
-        )
-    if isinstance(error, httpx2.ConnectTimeout):
-        return unreachable(name, f"cannot be connected to within {settings.connect_seconds:g} s")
-    if isinstance(error, httpx2.ConnectError):
-        return unreachable(name, "cannot be connected to")
-    return unreachable(name, "closed the connection before it answered")
-
-
-def _is_about_certificate(error: BaseException) -> bool:
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return True
-        cause = cause.__cause__ or cause.__context__
-    return False
-
-
-async def _read(response: httpx2.Response, most: int, *, cut: bool = False) -> bytes:
-    """The body; with cut, its beginning. Raises MalformedAnswer when it is longer."""
-    body = bytearray()
-    async for piece in response.aiter_raw():
-        body += piece
-        if len(body) > most:
-            if cut:
-                break
-            raise MalformedAnswer(f"its answer is longer than {most} bytes")
-    return bytes(body[:most])
-
-
-def _object(data: str) -> dict[str, Any]:
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        raise MalformedAnswer("an event of its stream is not JSON") from None
-    if not isinstance(value, dict):
-        raise MalformedAnswer("an event of its stream is not an object")
-    return value

@@ -27,7 +27,8 @@ def configure(daemon_home, fake_remote, monkeypatch):
     def configure(more=""):
         settings_file().parent.mkdir(parents=True, exist_ok=True)
         settings_file().write_text(
-            f'model = "near"\n\n[[remote]]\nname = "team"\nurl = "{fake_remote.url}"\nkey = "env:TEAM_KEY"\n'
+            'model = "near"\nlog_level = "debug"\n\n[[remote]]\nname = "team"\nkey = "env:TEAM_KEY"\n'
+            f'url = "{fake_remote.url}"\n'
             f'retries = 0\nmodels = {{ near = {{ name = "big", fim = "qwen-coder" }} }}\n{more}\n'
         )
 
@@ -95,6 +96,7 @@ async def test_when_it_is_killed_the_fallback_answers_until_it_is_back(daemon_ho
 
 
 async def test_the_doctor_asks_each_remote_and_has_a_fix(daemon_home, fake_remote, configure, monkeypatch):
+    monkeypatch.delenv("HEARTH_MODEL_PATH", raising=False)
     monkeypatch.setattr(doctor, "run_tool", lambda command: None)
     monkeypatch.setattr(doctor.shutil, "which", lambda program: None)
     configure()
@@ -108,6 +110,11 @@ async def test_the_doctor_asks_each_remote_and_has_a_fix(daemon_home, fake_remot
     assert troubles == []
     # A remote answers by default, so that no model of this machine is needed.
     assert not any("models pull" in trouble.action for trouble in report.troubles)
+    configure('fallback = "qwen2.5-coder-1.5b"')
+    report, (trouble,) = await examine()
+    assert trouble == "The fallback qwen2.5-coder-1.5b of the remote team is not on this machine."
+    assert report.troubles[-1].action == "Run: hearth models pull qwen2.5-coder-1.5b"
+    configure()
     fake_remote.on("/v1/models", fake_remote.value({"data": [{"id": "another"}]}))
     assert "does not list big; it lists another" in (await examine())[1][0]
     fake_remote.on("/v1/models", fake_remote.value({"error": "no"}, 401))
