@@ -87,6 +87,8 @@ class KnownModels:
     async def __call__(self, used: str) -> Sequence[ServedModel]:
         """Whole models of the catalogue, the one in use, and the default; a file's name is its alias.
 
+        used: "" when there is none.
+
         Raises SettingsError when the user's catalogue cannot be read.
         """
         if self._when is None or self._clock() - self._when >= self.SECONDS:
@@ -95,7 +97,7 @@ class KnownModels:
         models = [ServedModel(name) for name in self._names]
         files = [self._default] if os.sep in self._default else []
         for name in dict.fromkeys((*files, used)):
-            if name not in self._names:
+            if name and name not in self._names:
                 models.append(ServedModel(name, (Path(name).stem,) if os.sep in name else ()))
         return models
 
