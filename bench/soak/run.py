@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.own_home import daemon_pid, own_home
 from bench.soak.answers import Answer
-from bench.soak.asking import REPLAY, Client, Cut, Fault, Question
+from bench.soak.asking import Client, Cut, Fault, Question
 from bench.soak.questions import Known, Pool, Series, source_text
 from bench.soak.trouble import Killer, spoil_the_disk
 from bench.soak.watch import Life, Sample, look, quiet_state, streams_running, watch
@@ -269,9 +269,9 @@ class Soak:
                 return
             finally:
                 self._in_flight -= 1
-            # A daemon that comes between the two turns does not remember the calls of the first.
-            forgotten = known.question.route == REPLAY and killer.killed_since(began)
-            if not answer.agrees_with(known.cold) and not forgotten:
+            # Tool calls are remembered for as long as their model is in memory.
+            may_forget = self.settings.other is not None or killer.killed_since(began)
+            if not known.agrees(answer, may_forget=may_forget):
                 outcome.wrong[kind] += 1
                 outcome.faults.append(f"{kind} {known.question.route}: {answer} instead of {known.cold}")
                 return
