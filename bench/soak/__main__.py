@@ -49,6 +49,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
             }
             for life, (growth, slope) in zip(outcome.lives, growths, strict=True)
         ],
+        "memory_mib_in_the_last_life": outcome.lives[-1].over_requests() if outcome.lives else [],
         "open_files_before_and_after": outcome.files,
         "threads_before_and_after": outcome.threads,
         "cache": outcome.cache,

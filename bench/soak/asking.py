@@ -21,13 +21,16 @@ from engine.types import ChatDelta, ChatMessage, ChatRequest, CompletionRequest,
 REPLAY = "replay"
 """Two turns of a chat: in the second the client sends back the tool calls of the first."""
 
+FORGOTTEN = "forgotten"
+"""The same with other ids, so that the daemon does not know the calls as its own."""
+
 SILENCE_SECONDS = 120.0
 """An answer whose next piece takes longer counts as hung."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Question:
-    """kind: for the table. route: a path, the name of a method of `RemoteEngine`, or REPLAY.
+    """kind: for the table. route: a path, the name of a method of `RemoteEngine`, REPLAY or FORGOTTEN.
 
     body: JSON for a path (None asks by GET), a request of `engine.types` for a method.
     """
@@ -130,8 +133,8 @@ class Client:
                 await self.engine.warm(question.body)
                 yield Answer(end="warm")
                 return
-            if isinstance(question.body, ChatRequest) and question.route == REPLAY:
-                source = self._replay(question.body)
+            if isinstance(question.body, ChatRequest) and question.route in (REPLAY, FORGOTTEN):
+                source = self._replay(question.body, "" if question.route == REPLAY else "other-")
             else:
                 source = getattr(self.engine, question.route)(question.body)
             async with aclosing(source) as deltas:
@@ -142,16 +145,16 @@ class Client:
         except HearthError as error:
             yield Answer(end=f"{error.code}: {error}")
 
-    async def _replay(self, first: ChatRequest) -> AsyncGenerator[ChatDelta, None]:
+    async def _replay(self, first: ChatRequest, rename: str) -> AsyncGenerator[ChatDelta, None]:
         calls: dict[int, ToolCall] = {}
         content = ""
         async with aclosing(self.engine.chat(first)) as deltas:
             async for delta in deltas:
                 content += delta.text
                 for piece in delta.tool_calls:
-                    call = calls.get(piece.index, ToolCall(piece.id, piece.name, ""))
+                    call = calls.get(piece.index, ToolCall(rename + piece.id, piece.name, ""))
                     calls[piece.index] = replace(call, arguments=call.arguments + piece.arguments)
-                yield delta
+                yield replace(delta, finish=None)  # this is not the end of the two
         said = ChatMessage("assistant", content, tool_calls=tuple(calls.values()))
         results = [ChatMessage("tool", "None found.", tool_call_id=call.id) for call in calls.values()]
         messages = (*first.messages, said, *results)

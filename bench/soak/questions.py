@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.soak.answers import Answer
-from bench.soak.asking import REPLAY, Question
+from bench.soak.asking import FORGOTTEN, REPLAY, Question
 from engine.types import (
     ChatMessage,
     ChatRequest,
@@ -41,10 +41,17 @@ Ask = Callable[[Question], Awaitable[Answer]]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Known:
-    """A question, and what a cold engine answered."""
+    """A question, and what a cold engine answered; for replays also what it says when it forgot the calls."""
 
     question: Question
     cold: Answer
+    forgotten: Answer | None = None
+
+    def agrees(self, answer: Answer, *, may_forget: bool) -> bool:
+        """Whether the answer, or its beginning, is right."""
+        if may_forget and self.forgotten is not None and answer.agrees_with(self.forgotten):
+            return True
+        return answer.agrees_with(self.cold)
 
 
 Series = list[Known]
@@ -82,7 +89,13 @@ class Pool:
         return made
 
     async def _all(self, questions: list[Question]) -> Series:
-        return [Known(question, await self._ask(question)) for question in questions]
+        return [
+            Known(question, await self._ask(question), await self._forgotten(question))
+            for question in questions
+        ]
+
+    async def _forgotten(self, question: Question) -> Answer | None:
+        return await self._ask(replace(question, route=FORGOTTEN)) if question.route == REPLAY else None
 
     def _cut(self, tokens: float) -> str:
         """About so many tokens of the text, from a random place."""

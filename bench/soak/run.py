@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import sys
 import time
@@ -14,10 +15,10 @@ from typing import Any
 
 from bench.own_home import daemon_pid, own_home
 from bench.soak.answers import Answer
-from bench.soak.asking import REPLAY, Client, Cut, Fault, Question
+from bench.soak.asking import Client, Cut, Fault, Question
 from bench.soak.questions import Known, Pool, Series, source_text
 from bench.soak.trouble import Killer, spoil_the_disk
-from bench.soak.watch import Life, look, quiet_state, streams_running, watch
+from bench.soak.watch import Life, Sample, look, quiet_state, streams_running, watch
 from engine.client import service
 from engine.client.link import DaemonLink
 from engine.client.start import COMMAND
@@ -59,6 +60,11 @@ PROGRAMS = 4
 """The clients belong to so many programs, each of which finds and starts the daemon for itself."""
 
 ATTEMPTS = 5
+
+MORE_FILES = 4
+MORE_THREADS = (os.cpu_count() or 1) + 4
+"""What may be there in the end and was not before: rotated logs and pipes; the threads of asyncio's pool."""
+
 LAST_LIFE = "the daemon runs"
 PAGES_BACK, PAGES_LOST = "all KV pages were given back", "were not given back"
 
@@ -222,9 +228,16 @@ class Soak:
             else:
                 outcome.files = (before.files, after.files)
                 outcome.threads = (before.threads, after.threads)
+                self._compare(before, after)
             await asyncio.to_thread(service.stop)
             self.account((folder / "logs" / "daemon.log").read_text(encoding="utf-8"))
         return outcome
+
+    def _compare(self, before: Sample, after: Sample) -> None:
+        if after.files > before.files + MORE_FILES:
+            self.outcome.faults.append(f"{after.files} files are open, {before.files} were at the start")
+        if after.threads > before.threads + MORE_THREADS:
+            self.outcome.faults.append(f"{after.threads} threads run, {before.threads} did at the start")
 
     def account(self, log: str) -> None:
         """Whether the last daemon freed every page; the killed ones could not say."""
@@ -256,9 +269,9 @@ class Soak:
                 return
             finally:
                 self._in_flight -= 1
-            # A daemon that comes between the two turns does not remember the calls of the first.
-            forgotten = known.question.route == REPLAY and killer.killed_since(began)
-            if not answer.agrees_with(known.cold) and not forgotten:
+            # Tool calls are remembered for as long as their model is in memory.
+            may_forget = self.settings.other is not None or killer.killed_since(began)
+            if not known.agrees(answer, may_forget=may_forget):
                 outcome.wrong[kind] += 1
                 outcome.faults.append(f"{kind} {known.question.route}: {answer} instead of {known.cold}")
                 return

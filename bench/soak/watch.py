@@ -20,7 +20,7 @@ from engine.service.protocol import STATE
 
 SAMPLE_SECONDS = 0.5
 QUIET_SECONDS = 60.0
-MIB = 1 << 20
+POINTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,11 @@ class Life:
         growth = float(np.median(memory[-edge:]) - np.median(memory[:edge]))
         slope = float(np.polyfit(asked, memory, 1)[0]) * 1000 if np.ptp(asked) > 0 else 0.0
         return growth, slope
+
+    def over_requests(self) -> list[tuple[int, float]]:
+        """Requests begun and resident MiB, at about POINTS moments."""
+        every = max(1, len(self.samples) // POINTS)
+        return [(sample.asked, round(sample.memory_mib, 1)) for sample in self.samples[::every]]
 
 
 def look(pid: int, asked: int) -> Sample | None:

@@ -37,7 +37,7 @@ def test_after_many_requests_cancellations_and_a_kill_nothing_is_wrong_or_left(s
     assert sum(outcome.whole.values()) + sum(outcome.cut.values()) == settings.requests
     assert outcome.cut
     assert outcome.whole["tools"]
-    assert all(series[0].cold.end.startswith("tool_calls") for series in pools[FIRST]["replays"])
+    assert all(series[0].cold.more.count("lookup") == 2 for series in pools[FIRST]["replays"])
     assert outcome.cache["hits"] > 0
     assert len(outcome.harms) == 4
     assert len({life.pid for life in outcome.lives}) == 2

@@ -21,6 +21,10 @@ EVENT_STREAM = "text/event-stream"
 NDJSON = "application/x-ndjson"
 DONE = b"data: [DONE]\n\n"
 
+STALLED_SECONDS = 60.0
+"""A client that takes nothing of its stream for so long counts as gone: while its request runs, its model
+cannot be exchanged or let go."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stream:
@@ -64,13 +68,20 @@ async def send_stream(stream: Stream, send: Send) -> None:
 
 
 async def _send_piece(send: Send, piece: bytes) -> None:
-    await send({"type": "http.response.body", "body": piece, "more_body": True})
+    """Raises CancelledError, as when the client has gone, when it takes nothing any more."""
+    try:
+        async with asyncio.timeout(STALLED_SECONDS):
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    except TimeoutError:
+        log.info("a client took nothing of its answer for %.0f s", STALLED_SECONDS)
+        raise asyncio.CancelledError from None
 
 
 async def while_connected(receive: Receive, work: Coroutine[None, None, None]) -> None:
     """Run the work; when the client goes first, cancel it and wait for its end.
 
-    The cancellation reaches the engine's generators, which then let go of their requests.
+    Work that cancels itself, for a client that has stalled, ends the same way. The cancellation reaches the
+    engine's generators, which then let go of their requests.
     """
     working = asyncio.create_task(work)
     watching = asyncio.create_task(_gone(receive))
@@ -82,7 +93,7 @@ async def while_connected(receive: Receive, work: Coroutine[None, None, None]) -
         if gone:
             working.cancel()
         await asyncio.wait({working, watching})
-    if not gone:
+    if not gone and not working.cancelled():
         working.result()
 
 

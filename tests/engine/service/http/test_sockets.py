@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from engine.service.http import answers
 from engine.service.http.app import build_app
 from engine.service.http.settings import Limits
 from engine.types import ChatDelta, TextDelta
@@ -158,6 +159,22 @@ async def test_a_client_that_drops_before_the_first_piece_ends_it(either, engine
     writer.transport.abort()
     await engine.closed.wait()
     assert engine.cut_short == 1
+
+
+async def test_a_client_that_takes_nothing_counts_as_gone(either, engine, monkeypatch):
+    """Its connection stays open: nothing else would ever end its request."""
+    monkeypatch.setattr(answers, "STALLED_SECONDS", 0.05)
+    more_than_the_sockets_hold = [ChatDelta("x" * 100_000) for _ in range(300)]
+    engine.chats = [*more_than_the_sockets_hold, asyncio.Event()]
+    reader, writer = await either.raw()
+    writer.transport.pause_reading()
+    writer.write(head("/v1/chat/completions", len(CHAT)) + CHAT)
+    await asyncio.wait_for(engine.closed.wait(), 20)
+    assert engine.cut_short == 1
+    assert not writer.is_closing()
+    writer.transport.resume_reading()
+    assert not (await reader.read()).endswith(b"0\r\n\r\n"), "a broken-off answer must not look whole"
+    writer.close()
 
 
 async def test_all_choices_of_a_client_that_drops_are_ended(server, engine):
