@@ -100,6 +100,10 @@ editors: $(VENV)/.dev $(VSCODE_READY) ## the real editors that the tests drive
 	export PYTHON=$(CURDIR)/$(BIN)/python
 	for script in $(wildcard tools/editors/get-*.sh); do "$$script"; done
 
+.PHONY: clients
+clients: $(VENV)/.dev ## other programs that the tests run against the daemon
+	@tools/aider.sh >/dev/null
+
 .PHONY: lint
 lint: venv $(VSCODE_READY) ## every check that is not a test
 	$(BIN)/ruff check .
@@ -121,10 +125,11 @@ fmt: venv ## put every file in its standard form
 	$(BIN)/clang-format -i $(CXX_FILES)
 
 .PHONY: test
-test: lint build models oracle editors ## every check and every test
+test: lint build models oracle editors clients ## every check and every test
 	export PATH="$$(tools/node.sh):$$PATH"
 	export PYTHON=$(CURDIR)/$(BIN)/python
 	export HEARTH_LLAMA_CPP="$$($(BIN)/python -m bench.peer)"
+	export HEARTH_AIDER="$$(tools/aider.sh)"
 	export HEARTH_REQUIRE_MODELS=1
 	$(BIN)/python -m pytest $(PYTEST)
 

@@ -13,10 +13,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
@@ -24,15 +22,16 @@ from pathlib import Path
 from typing import Any
 
 from bench import machine
-from engine import paths
-from engine.client import service
+from bench.own_home import own_home
 from engine.client.link import DaemonLink
 from engine.client.remote import RemoteEngine
+from engine.generation.metrics import EngineMetrics
 from engine.types import EngineStatus, FinishReason, InfillRequest, TextDelta
 
 PIECES = 500
 REQUESTS = 300
 LONG_REQUESTS = 20
+WARM_UPS = 20
 PREFIX = "def read_rows(path: Path) -> list[dict[str, str]]:\n    return [row for row in path]\n" * 50
 
 
@@ -47,6 +46,9 @@ class InstantEngine:
 
     async def status(self) -> EngineStatus:
         return EngineStatus("ready", "instant")
+
+    def metrics(self) -> EngineMetrics:
+        return EngineMetrics()
 
     async def wait_loaded(self) -> None:
         pass
@@ -70,19 +72,11 @@ def serve() -> int:
 @asynccontextmanager
 async def remote() -> AsyncIterator[RemoteEngine]:
     """A client of that daemon, in a home of its own."""
-    with tempfile.TemporaryDirectory() as home:
-        os.environ[paths.HOME_VARIABLE] = home
-        engine = RemoteEngine(
-            DaemonLink(
-                ("--model", "instant"), command=(sys.executable, "-m", "bench.service_overhead", "--serve")
-            ),
-            "instant",
-        )
+    async with own_home({}):
+        command = (sys.executable, "-m", "bench.service_overhead", "--serve")
+        engine = RemoteEngine(DaemonLink(("--model", "instant"), command=command), "instant")
         await engine.load()
-        try:
-            yield engine
-        finally:
-            await asyncio.to_thread(service.stop)
+        yield engine
 
 
 async def timed(
@@ -98,7 +92,7 @@ async def timed(
 
 async def costs(ask: Callable[[InfillRequest], AsyncGenerator[TextDelta, None]]) -> dict[str, float]:
     """Milliseconds for a request, microseconds for a piece."""
-    for _ in range(20):
+    for _ in range(WARM_UPS):
         await timed(ask, 1)
     short = [await timed(ask, 1) for _ in range(REQUESTS)]
     long = [await timed(ask, PIECES) for _ in range(LONG_REQUESTS)]

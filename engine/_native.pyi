@@ -1,6 +1,6 @@
 """Types of the C++ extension (native/binding). Shapes are (rows, columns); arrays are C-contiguous."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 
 import numpy as np
@@ -46,11 +46,14 @@ class Model:
     The GgufFile may go; only an embedding that the output does not share is still read, row by row, from the
     file itself.
 
+    cancelled: asked before each tensor, on the calling thread; what it raises ends the load.
     Raises GgufError when the architecture, a tensor or a hyperparameter is missing or unsupported, or when
-    another program wrote to the file since it was opened.
+    another program wrote to the file since it was opened; Cancelled when `cancelled` says so.
     """
 
-    def __init__(self, gguf: GgufFile, *, isa: str = "auto") -> None: ...
+    def __init__(
+        self, gguf: GgufFile, *, isa: str = "auto", cancelled: Callable[[], bool] | None = None
+    ) -> None: ...
     @property
     def architecture(self) -> str: ...
     @property
@@ -63,7 +66,7 @@ class Model:
     def isa(self) -> str: ...
 
 class Cancelled(InterruptedError):
-    """`Engine.cancel` stopped the forward pass."""
+    """`Engine.cancel` stopped the forward pass, or `cancelled` a load."""
 
 class OutOfPages(MemoryError):
     """The KV cache has no free page left."""

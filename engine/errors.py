@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class HearthError(Exception):
     """A failure told as: what happened, what it means, what to do.
@@ -22,6 +24,12 @@ class HearthError(Exception):
 
     def __str__(self) -> str:
         return " ".join(part for part in (self.what, self.meaning, self.action) if part)
+
+    def again(self) -> Self:
+        """The same failure for one more request: a raised exception collects its raiser's traceback."""
+        copy = type(self).__new__(type(self), *self.args)
+        copy.__dict__.update(self.__dict__)
+        return copy
 
 
 class ModelFileError(HearthError):

@@ -74,6 +74,8 @@ class InfillRequest:
     max_tokens: the most tokens to generate.
     prompt_budget: the most prompt tokens to use; None lets the engine choose from its measured speed.
     stop: strings that end the generation; the string itself is not part of the output.
+    timeout_s: seconds within which it must have ended, the wait for the model included; None for no limit. A
+        generation that has begun by then ends with what it has, for the reason LENGTH.
     """
 
     prefix: str
@@ -86,6 +88,7 @@ class InfillRequest:
     sampling: SamplingParams = field(default_factory=SamplingParams)
     stop: tuple[str, ...] = ()
     priority: Priority = Priority.COMPLETION
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class CompletionRequest:
 
     prompt: text, encoded with special tokens off, or token ids.
     top_logprobs: None for no log probabilities; else how many alternatives each token's entry lists.
+    timeout_s: as in InfillRequest.
     """
 
     prompt: str | tuple[int, ...]
@@ -104,6 +108,7 @@ class CompletionRequest:
     constraint: Constraint | None = None
     top_logprobs: int | None = None
     priority: Priority = Priority.CHAT
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +178,10 @@ class ChatRequest:
     parallel_tool_calls: whether the message may hold several calls.
     constraint: what the content must match; reasoning before it is free.
     thinking: None leaves it to the model's template.
+    thinking_optional: with thinking on, a model that cannot reason answers without it instead of refusing.
     thinking_budget: the most reasoning tokens; then the reasoning is closed in time for the reply.
     top_logprobs: as in CompletionRequest.
+    timeout_s: as in InfillRequest.
     """
 
     messages: tuple[ChatMessage, ...]
@@ -188,9 +195,11 @@ class ChatRequest:
     parallel_tool_calls: bool = True
     constraint: Constraint | None = None
     thinking: bool | None = None
+    thinking_optional: bool = False
     thinking_budget: int | None = None
     top_logprobs: int | None = None
     priority: Priority = Priority.CHAT
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +290,7 @@ class EngineStatus:
 
     state: "loading", "ready", "busy" or "failed"; or "unloaded", when the next request loads the model.
     tool_format: how the model was taught to spell tool calls ("hermes", "qwen3_coder", "json"), or "".
+    thinks: whether the model can reason before it answers.
     prefill_tps, decode_tps: measured tokens per second on this machine (0 until first measured).
     kernels: the instruction set that runs ("scalar", "avx2", "avx512-vnni", ...).
     message: for a person; why loading or failed, "" when all is well.
@@ -293,6 +303,7 @@ class EngineStatus:
     context_tokens: int = 0
     supports_infill: bool = False
     tool_format: str = ""
+    thinks: bool = False
     prefill_tps: float = 0.0
     decode_tps: float = 0.0
     message: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -65,9 +66,9 @@ class StatusReporter:
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """Show activity while the block runs, however it ends."""
+        """Show activity while the block runs, however it ends; none for one that has no need to wait."""
         self._running += 1
-        self._publish()
+        asyncio.get_running_loop().call_soon(self._publish)
         try:
             yield
         finally:

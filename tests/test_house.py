@@ -100,7 +100,7 @@ def test_no_lock_file_sets_an_index() -> None:
         )
 
 
-@pytest.mark.parametrize("lock", ["build", "node", "runtime", "dev"])
+@pytest.mark.parametrize("lock", ["build", "node", "aider", "runtime", "dev"])
 def test_lock_files_hold_what_is_asked_for(lock: str) -> None:
     pins = locked(lock)
     wanted = read_requirements(f"{lock}.in") if lock != "runtime" else []
@@ -153,7 +153,7 @@ def test_every_dependency_has_its_reason_in_contributing() -> None:
     named = requirements(pyproject()["project"]["dependencies"])
     for extra in pyproject()["project"]["optional-dependencies"].values():
         named += requirements(extra)
-    for name in ("build.in", "dev.in", "node.in"):
+    for name in ("build.in", "dev.in", "node.in", "aider.in"):
         named += read_requirements(name)
     unexplained = [one.name for one in named if f"`{canonicalize_name(one.name)}`" not in text]
     assert not unexplained, f"say in CONTRIBUTING.md why we depend on: {unexplained}"

@@ -62,6 +62,17 @@ _CHAT_TEMPLATE = (
 )
 
 
+_TOOL_TEMPLATE = (
+    "{%- if tools %}<|im_start|>system\n"
+    "{% for t in tools %}{{ t | tojson }}\n{% endfor %}<|im_end|>\n{% endif %}"
+    "{%- for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+    "{%- for c in m.tool_calls or [] %}<tool_call>\n"
+    '{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}\n</tool_call>'
+    "{%- endfor %}<|im_end|>\n{% endfor %}"
+    "{%- if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
 @dataclass(frozen=True)
 class TinyModel:
     """Options of a tiny model; two equal ones give equal files.
@@ -73,6 +84,7 @@ class TinyModel:
     output_bias: also attn_output.bias (llama only).
     rope_scaling: "", "linear" or "yarn"; rope_factor and rope_original_context go with it.
     rope_freqs: a rope_freqs.weight tensor, as Llama 3.1 has (llama only).
+    tools: the chat template shows tools and calls, as Hermes' does.
     fim_keys: write tokenizer.ggml.fim_*_token_id (real Qwen2.5-Coder files have none).
     pooling: write pooling_type; 0 leaves it out. add_eos: texts end with eos. causal: False writes that too.
     """
@@ -99,6 +111,7 @@ class TinyModel:
     pooling: int = 0
     add_eos: bool = False
     causal: bool = True
+    tools: bool = False
     seed: int = 1
 
     @property
@@ -191,7 +204,7 @@ def _add_tokenizer(writer: gguf.GGUFWriter, model: TinyModel) -> None:
     writer.add_add_bos_token(False)
     if model.add_eos:
         writer.add_add_eos_token(True)
-    writer.add_chat_template(_CHAT_TEMPLATE)
+    writer.add_chat_template(_TOOL_TEMPLATE if model.tools else _CHAT_TEMPLATE)
     if model.fim_keys:
         for key, token in _FIM_KEYS.items():
             writer.add_uint32(f"tokenizer.ggml.{key}_token_id", token_id[token])

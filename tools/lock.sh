@@ -13,6 +13,7 @@ compile() { # compile OUTPUT INPUT...
 options=("$@")
 compile requirements/build.lock requirements/build.in
 compile requirements/node.lock requirements/node.in
+compile requirements/aider.lock requirements/aider.in
 compile requirements/runtime.lock pyproject.toml
 # Made after runtime.lock and held to it, so that what is tested is what runs.
 compile requirements/dev.lock -c requirements/runtime.lock pyproject.toml requirements/dev.in

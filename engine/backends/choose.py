@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,9 +37,16 @@ def is_encoder(gguf: GgufFile) -> bool:
     return architecture in ENCODERS or gguf.get(f"{architecture}.attention.causal") is False
 
 
-def load_backend(gguf: GgufFile, *, threads: int | None, context_tokens: int | None) -> Backend:
+def load_backend(
+    gguf: GgufFile,
+    *,
+    threads: int | None,
+    context_tokens: int | None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Backend:
     """Load the weights of a model that writes text; the back end's `kernels` tells which one it is.
 
+    cancelled: asked now and then; InterruptedError when it says so.
     Raises ModelFileError when no back end here runs the file, EngineUnavailable when memory is short.
     """
     ours = architectures()
@@ -49,10 +57,10 @@ def load_backend(gguf: GgufFile, *, threads: int | None, context_tokens: int | N
             f"{path.name} is an embedding model; it writes no text.", action="Choose another model."
         )
     if architecture in ours or not isinstance(architecture, str):
-        return NativeBackend(gguf, threads=threads, context_tokens=context_tokens)
+        return NativeBackend(gguf, threads=threads, context_tokens=context_tokens, cancelled=cancelled)
     if llama_cpp.installed():
         return llama_cpp.LlamaCppBackend(
-            path, read_pooling(gguf), threads=threads, context_tokens=context_tokens
+            path, read_pooling(gguf), threads=threads, context_tokens=context_tokens, cancelled=cancelled
         )
     raise ModelFileError(
         f"{path.name} has the architecture '{architecture}'; Hearth's engine runs {', '.join(ours)}.",
@@ -61,10 +69,15 @@ def load_backend(gguf: GgufFile, *, threads: int | None, context_tokens: int | N
 
 
 def load_encoder(
-    path: Path, *, threads: int | None, context_tokens: int | None
+    path: Path,
+    *,
+    threads: int | None,
+    context_tokens: int | None,
+    cancelled: Callable[[], bool] = lambda: False,
 ) -> llama_cpp_encoder.LlamaCppEncoder:
     """Load an embedding model for which `is_encoder` is true.
 
+    cancelled: asked now and then; InterruptedError when it says so.
     Raises ModelFileError when it cannot run here, EngineUnavailable when memory is short.
     """
     if not llama_cpp.installed():
@@ -78,4 +91,6 @@ def load_encoder(
             f"{path.name} gives scores or states of single tokens, and no vectors of texts.",
             action="Choose another model.",
         )
-    return llama_cpp_encoder.LlamaCppEncoder(path, pooling, threads=threads, context_tokens=context_tokens)
+    return llama_cpp_encoder.LlamaCppEncoder(
+        path, pooling, threads=threads, context_tokens=context_tokens, cancelled=cancelled
+    )

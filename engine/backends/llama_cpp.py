@@ -44,6 +44,7 @@ class LlamaCppBackend:
     pooling: how the file makes vectors of texts; None for not at all.
     threads: None takes one for each physical core.
     context_tokens: the longest sequence; None takes DEFAULT_CONTEXT, limited by the model.
+    cancelled: asked now and then while the weights are read; InterruptedError when it says so.
     Raises ModelFileError when llama.cpp cannot run the file, EngineUnavailable when the package or the
         memory is missing.
     """
@@ -58,13 +59,14 @@ class LlamaCppBackend:
         *,
         threads: int | None = None,
         context_tokens: int | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self.pooling = pooling or Pooling.MEAN
         self.hidden_states = self if pooling is not None else None
         self._lib = lib = library()
         self.name = path.stem
         self.threads = threads if threads is not None else default_threads()
-        self._model = load_model(lib, path)
+        self._model = load_model(lib, path, cancelled)
         self.n_vocab = int(lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(self._model)))
         self._embedding = int(lib.llama_model_n_embd_out(self._model))
         trained = int(lib.llama_model_n_ctx_train(self._model))
@@ -203,11 +205,20 @@ def library() -> ModuleType:
     return functions
 
 
-def load_model(lib: ModuleType, path: Path) -> Any:
-    """The model, to be freed by the caller. Raises ModelFileError when llama.cpp cannot run the file."""
+def load_model(lib: ModuleType, path: Path, cancelled: Callable[[], bool]) -> Any:
+    """The model, to be freed by the caller.
+
+    cancelled: asked now and then; InterruptedError when it says so.
+    Raises ModelFileError when llama.cpp cannot run the file.
+    """
     params = lib.llama_model_default_params()
     params.n_gpu_layers = 0
+    # llama.cpp gives up the load when this says no (llama.h). The object must outlive the load.
+    go_on = lib.llama_progress_callback(lambda _progress, _data: not cancelled())
+    params.progress_callback = go_on
     model = lib.llama_model_load_from_file(str(path).encode(), params)
+    if not model and cancelled():
+        raise InterruptedError
     if not model:
         raise ModelFileError(
             f"llama.cpp cannot run {path.name} either.", action="Choose another model, or fetch it again."

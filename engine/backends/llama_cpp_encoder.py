@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ class LlamaCppEncoder:
 
     threads: None takes one for each physical core.
     context_tokens: the longest text; None takes DEFAULT_CONTEXT, limited by the model.
+    cancelled: asked now and then while the weights are read; InterruptedError when it says so.
     Raises ModelFileError when llama.cpp cannot run the file, EngineUnavailable when the package or the
         memory is missing.
     """
@@ -36,13 +38,19 @@ class LlamaCppEncoder:
     kernels = "llama.cpp"
 
     def __init__(
-        self, path: Path, pooling: Pooling, *, threads: int | None = None, context_tokens: int | None = None
+        self,
+        path: Path,
+        pooling: Pooling,
+        *,
+        threads: int | None = None,
+        context_tokens: int | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self._lib = lib = library()
         self._pooling = pooling
         self.name = path.stem
         self.threads = threads if threads is not None else default_threads()
-        self._model = load_model(lib, path)
+        self._model = load_model(lib, path, cancelled)
         self._vocabulary = lib.llama_model_get_vocab(self._model)
         self.context_tokens = min(
             context_tokens or DEFAULT_CONTEXT, int(lib.llama_model_n_ctx_train(self._model))

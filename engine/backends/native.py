@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import shlex
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -48,9 +50,10 @@ def open_gguf(path: Path) -> GgufFile:
             f"{path.name} is not a model file that can be used: {error}", action=_ANOTHER_MODEL
         ) from error
     except OSError as error:
+        refused = isinstance(error, PermissionError)
         raise ModelFileError(
-            f"The model file {path} cannot be opened: {error.strerror or error}.",
-            action="Check that the path exists and may be read.",
+            f"The model file {path} cannot be opened: {os.strerror(error.errno or 0)}.",
+            action=f"Run: chmod u+r {shlex.quote(str(path))}" if refused else "Check that the path exists.",
         ) from error
 
 
@@ -60,11 +63,17 @@ class NativeBackend:
     threads: None takes one for each physical core.
     context_tokens: the longest sequence; None takes DEFAULT_CONTEXT, and both are limited by the model and
         by the memory set aside for the KV cache.
+    cancelled: asked now and then while the weights are read; InterruptedError when it says so.
     Raises ModelFileError when the model cannot run, EngineUnavailable when memory is short.
     """
 
     def __init__(
-        self, gguf: GgufFile, *, threads: int | None = None, context_tokens: int | None = None
+        self,
+        gguf: GgufFile,
+        *,
+        threads: int | None = None,
+        context_tokens: int | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         native = _extension()
         path = Path(gguf.path)
@@ -72,11 +81,9 @@ class NativeBackend:
         self.name = _name(gguf)
         self.threads = threads if threads is not None else default_threads()
         try:
-            model = native.Model(gguf)
-            pages = KV_BYTES // (KV_PAGE * kv_bytes_per_token(gguf, model.n_layers))
-            most = max(1, pages) * KV_PAGE
-            self.context_tokens = min(context_tokens or DEFAULT_CONTEXT, model.n_context_train, most)
-            self.kv_tokens = min(_whole_pages(KV_CONTEXTS * self.context_tokens), most)
+            model = native.Model(gguf, cancelled=cancelled)
+            per_token = kv_bytes_per_token(gguf, model.n_layers)
+            self.context_tokens, self.kv_tokens = window(per_token, model.n_context_train, context_tokens)
             self._engine: Engine | None = native.Engine(model, kv_tokens=self.kv_tokens, threads=self.threads)
         except native.GgufError as error:
             raise ModelFileError(f"{path.name} cannot run: {error}", action=_ANOTHER_MODEL) from error
@@ -202,6 +209,17 @@ def kv_bytes_per_token(gguf: GgufFile, n_layers: int) -> int:
     kv_heads = number("attention.head_count_kv", heads)
     head = number("attention.key_length", number("embedding_length", 1) // heads)
     return max(1, 2 * n_layers * kv_heads * head * KV_VALUE_BYTES)
+
+
+def window(kv_bytes: int, trained: int, asked: int | None) -> tuple[int, int]:
+    """The longest sequence, and the capacity of the KV cache, in tokens.
+
+    kv_bytes: of one token. trained: the longest sequence that the model knows.
+    asked: None takes DEFAULT_CONTEXT.
+    """
+    most = max(1, KV_BYTES // (KV_PAGE * kv_bytes)) * KV_PAGE
+    context = min(asked or DEFAULT_CONTEXT, trained, most)
+    return context, min(_whole_pages(KV_CONTEXTS * context), most)
 
 
 def _whole_pages(tokens: int) -> int:

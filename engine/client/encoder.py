@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import NoReturn, TypeVar
 
 from engine.backends.choose import load_encoder
@@ -23,11 +24,18 @@ Result = TypeVar("Result")
 class EncoderEngine:
     """Implements `engine.service.host.HostedEngine` over an encoder.
 
-    load: loads the model; called on the engine thread, which starts at once.
+    load: loads the model; called on the engine thread, which starts at once. It may raise InterruptedError
+        after `stop_loading`, which may be called on any thread, at any time, and returns at once.
     """
 
-    def __init__(self, model_name: str, load: Callable[[], LlamaCppEncoder]) -> None:
+    def __init__(
+        self,
+        model_name: str,
+        load: Callable[[], LlamaCppEncoder],
+        stop_loading: Callable[[], None] = lambda: None,
+    ) -> None:
         self._model_name = model_name
+        self._stop_loading = stop_loading
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="hearth-engine")
         self._loading = self._thread.submit(load)
         # One call at a time, so that cancelling it stops no other.
@@ -97,17 +105,20 @@ class EncoderEngine:
         return EngineMetrics()
 
     async def wait_loaded(self) -> None:
-        """Return once the model runs. Raises EngineUnavailable, with the reason, when it does not."""
+        """Return once the model runs. Raises HearthError, with the reason, when it does not."""
         try:
             await asyncio.shield(asyncio.wrap_future(self._loading))
         except HearthError as error:
             self._failure = error
-            raise EngineUnavailable(error.what, meaning=error.meaning, action=error.action) from error
+            raise error.again() from None
+        except InterruptedError:
+            raise _ended() from None
 
     async def close(self) -> None:
         """Stop what runs and free the model. Later calls raise EngineUnavailable."""
         if not self._closed:
             self._closed = True
+            self._stop_loading()
             if self._is_loaded():
                 self._loading.result().cancel()
             self._thread.submit(self._free)
@@ -126,8 +137,7 @@ class EncoderEngine:
         if not self._loading.done():
             raise EngineUnavailable("The model is still loading.", action="Try again in a moment.")
         if self._failure is not None:
-            failure = self._failure
-            raise EngineUnavailable(failure.what, meaning=failure.meaning, action=failure.action)
+            raise self._failure.again()
         return self._loading.result()
 
     async def _run(self, work: Callable[[], Result]) -> Result:
@@ -164,6 +174,8 @@ def _ended() -> EngineUnavailable:
 
 def open_encoder(model_path: Path, *, threads: int | None, context_tokens: int | None) -> EncoderEngine:
     """Start loading an embedding model and return at once; arguments as of `in_process.open_in_process`."""
-    return EncoderEngine(
-        model_path.stem, partial(load_encoder, model_path, threads=threads, context_tokens=context_tokens)
+    stopped = Event()
+    load = partial(
+        load_encoder, model_path, threads=threads, context_tokens=context_tokens, cancelled=stopped.is_set
     )
+    return EncoderEngine(model_path.stem, load, stopped.set)

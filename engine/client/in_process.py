@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from pathlib import Path
+from threading import Event
 from typing import TypeVar
 
 from engine.backends.choose import load_backend
 from engine.backends.native import open_gguf
 from engine.errors import HearthError, PromptTooLong, RequestError
-from engine.generation.disk_tier import open_disk_tier
+from engine.generation.disk_tier import DISK, DiskRoom, open_disk_tier
 from engine.generation.embedding import Embeddings, EmbeddingTurns, TextIds, embed_texts
 from engine.generation.metrics import EngineMetrics
 from engine.generation.prompting import Delta, Prompt
-from engine.generation.sequence import Event
+from engine.generation.scheduler import MAX_REQUESTS
+from engine.generation.sequence import Event as SequenceEvent
 from engine.generation.sequence import Sequence as Request
 from engine.generation.speed import PromptBudget
 from engine.generation.text import TextPrompting
@@ -50,11 +53,18 @@ class InProcessEngine:
 
     model_name: shown in the status.
     load: loads the model; called on the engine thread, which starts at once.
+    max_requests, stop_loading: see `Scheduler` and `EngineThread`.
     """
 
-    def __init__(self, model_name: str, load: Callable[[], LoadedModel]) -> None:
+    def __init__(
+        self,
+        model_name: str,
+        load: Callable[[], LoadedModel],
+        max_requests: int = MAX_REQUESTS,
+        stop_loading: Callable[[], None] = lambda: None,
+    ) -> None:
         self._model_name = model_name
-        self._thread = EngineThread(load)
+        self._thread = EngineThread(load, max_requests, stop_loading)
         # One worker keeps the order of prompts the order of requests; another does what may take longer, lest
         # a schema to be compiled delay a completion.
         self._prompts = ThreadPoolExecutor(1, thread_name_prefix="hearth-prompt")
@@ -70,6 +80,7 @@ class InProcessEngine:
             max_tokens=request.max_tokens,
             priority=request.priority,
             session=request.session,
+            timeout_s=request.timeout_s,
         )
 
     def complete(self, request: CompletionRequest) -> AsyncGenerator[TextDelta, None]:
@@ -80,6 +91,7 @@ class InProcessEngine:
             max_tokens=request.max_tokens,
             priority=request.priority,
             session=request.session and f"complete {request.session}",
+            timeout_s=request.timeout_s,
         )
 
     def chat(self, request: ChatRequest) -> AsyncGenerator[ChatDelta, None]:
@@ -91,6 +103,7 @@ class InProcessEngine:
             priority=request.priority,
             # Apart from completions, lest the two replace each other's KV.
             session=request.session and f"chat {request.session}",
+            timeout_s=request.timeout_s,
         )
 
     async def warm(self, request: InfillRequest) -> None:
@@ -101,6 +114,7 @@ class InProcessEngine:
             max_tokens=0,
             priority=request.priority,
             session=request.session,
+            timeout_s=request.timeout_s,
         )
         async with aclosing(stream):
             async for _ in stream:
@@ -149,6 +163,7 @@ class InProcessEngine:
             context_tokens=model.backend.context_tokens,
             supports_infill=model.prompting.supports_infill,
             tool_format=model.prompting.tool_format,
+            thinks=model.prompting.thinks,
             prefill_tps=thread.speed.prefill_tps,
             decode_tps=thread.speed.decode_tps,
         )
@@ -158,7 +173,7 @@ class InProcessEngine:
         return self._thread.metrics()
 
     async def wait_loaded(self) -> None:
-        """Return once the model runs. Raises EngineUnavailable, with the reason, when it does not."""
+        """Return once the model runs. Raises the HearthError that it failed with when it does not."""
         await asyncio.to_thread(self._thread.loaded.wait)
         self._thread.model()
 
@@ -189,15 +204,18 @@ class InProcessEngine:
         max_tokens: int,
         priority: Priority,
         session: str,
+        timeout_s: float | None,
     ) -> AsyncGenerator[Delta, None]:
         """Run one request; leaving the generator early cancels it and waits until the engine let go."""
+        # By the clock of `Runner`.
+        deadline = None if timeout_s is None else time.perf_counter() + timeout_s
         model = self._thread.model()
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[HearthError | Delta] = asyncio.Queue()
         prompt = await loop.run_in_executor(prompts, prompt_for, model)
         room = _room(len(prompt.ids), model.backend.context_tokens)
 
-        def emit(event: Event) -> None:
+        def emit(event: SequenceEvent) -> None:
             # On the engine thread, so that the output is where the event left it.
             pieces = [event] if isinstance(event, HearthError) else prompt.deltas(event)
             _deliver(loop, events, pieces)
@@ -209,6 +227,7 @@ class InProcessEngine:
             session=session,
             emit=emit,
             output=prompt.output if max_tokens > 0 else None,
+            deadline=deadline,
         )
         self._thread.submit(sequence)
         ended = False
@@ -259,17 +278,28 @@ async def _released(events: asyncio.Queue[HearthError | Delta]) -> None:
         log.warning("The engine did not let go of a cancelled request within %s s", RELEASE_SECONDS)
 
 
-def open_in_process(model_path: Path, *, threads: int | None, context_tokens: int | None) -> InProcessEngine:
+def open_in_process(
+    model_path: Path,
+    *,
+    threads: int | None,
+    context_tokens: int | None,
+    max_requests: int = MAX_REQUESTS,
+    disk: DiskRoom = DISK,
+) -> InProcessEngine:
     """Start loading a GGUF file and return at once; the status tells when it runs, or why not.
 
     threads: None takes one for each physical core.
     context_tokens: the model's window; None takes a default that fits the model and the memory.
+    max_requests: see `Scheduler`.
+    disk: where the KV cache survives this engine.
     """
+
+    stopped = Event()
 
     def load() -> LoadedModel:
         gguf = open_gguf(model_path)
         prompting = TextPrompting(gguf)
-        backend = load_backend(gguf, threads=threads, context_tokens=context_tokens)
-        return LoadedModel(backend, prompting, open_disk_tier(model_path, backend.kv_pages))
+        backend = load_backend(gguf, threads=threads, context_tokens=context_tokens, cancelled=stopped.is_set)
+        return LoadedModel(backend, prompting, open_disk_tier(model_path, backend.kv_pages, disk))
 
-    return InProcessEngine(model_path.stem, load)
+    return InProcessEngine(model_path.stem, load, max_requests, stopped.set)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from engine import paths
 from engine.client.http import ConnectionLost, NotListening, exchange
 from engine.client.link import ANSWER_SECONDS, ask_to_stop
-from engine.errors import EngineUnavailable
+from engine.errors import EngineUnavailable, SettingsError
 from engine.service.lock import Lock
 from engine.service.places import Places, find_places
 from engine.service.protocol import STATE
@@ -110,10 +110,17 @@ def examine() -> Report:
 
 
 def is_locked(places: Places) -> bool:
-    """Whether a process is the daemon, perhaps on its way in or out."""
+    """Whether a process is the daemon, perhaps on its way in or out. Raises SettingsError."""
     if not places.lock.exists():
         return False
-    with Lock(places.lock) as lock:
+    try:
+        lock = Lock(places.lock)
+    except OSError as error:
+        raise SettingsError(
+            f"The lock file {places.lock} cannot be opened: {error.strerror}.",
+            action=f"Run: rm -f '{places.lock}'",
+        ) from error
+    with lock:
         return not lock.try_take()
 
 

@@ -54,6 +54,14 @@ class ChunkFiles:
         """Keys of the files that are there; what a broken-off write left is deleted. Raises OSError."""
         return {key for _, _, key in self._list()}
 
+    def make_anew(self) -> set[bytes]:
+        """Make the folder again when somebody has deleted it; keys of the files that are there.
+
+        Raises SettingsError, OSError.
+        """
+        _make_private(self._folder)
+        return self.scan()
+
     def read(self, key: bytes, payload_bytes: int) -> NDArray[np.uint8] | None:
         """The chunk's bytes, shape (payload_bytes,).
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,14 +27,14 @@ from engine.generation.chunk_keys import CHUNK_PAGES, Layout, chunk_keys
 
 log = logging.getLogger(__name__)
 
-DISK_BYTES = 4 << 30
-"""The most that all models' chunks take on the disk."""
-
 QUEUE_BYTES = 64 << 20
 """Copies that wait to be written; what comes beyond that is not saved, or later."""
 
 READ_AHEAD = 4
 """Chunks that are read before the engine thread takes them."""
+
+RETRY_SECONDS = 60.0
+"""After so long a disk that took nothing is tried again: it may have been full for a moment only."""
 
 # Other processes' files are noticed after so many writes of our own.
 RESCAN_WRITES = 64
@@ -55,14 +56,29 @@ def purge(folder: Path | None = None) -> int:
     return ChunkFiles(folder, 0).purge() if folder.exists() else 0
 
 
-def open_disk_tier(model: Path, pages: KvPages | None, limit: int = DISK_BYTES) -> DiskTier | None:
+@dataclass(frozen=True, slots=True)
+class DiskRoom:
+    """What the tier may use.
+
+    limit: the most bytes that all models' chunks take on the disk; 0 for no tier.
+    folder: made when it is not there, and then the user's alone; None is the user's cache.
+    """
+
+    limit: int = 4 << 30
+    folder: Path | None = None
+
+
+DISK = DiskRoom()
+
+
+def open_disk_tier(model: Path, pages: KvPages | None, disk: DiskRoom = DISK) -> DiskTier | None:
     """The disk tier for a model that was just loaded from its file.
 
     Returns at once; the tier opens when the file's content hash is known, which takes seconds the first time.
-    None where the back end has no pages to copy, where the file is gone, or with limit 0.
+    None where the back end has no pages to copy, where the file is gone, or with a limit of 0.
     """
     loaded = _version(model)
-    if pages is None or loaded is None or limit == 0:
+    if pages is None or loaded is None or disk.limit == 0:
         return None
 
     def content() -> str:
@@ -71,7 +87,7 @@ def open_disk_tier(model: Path, pages: KvPages | None, limit: int = DISK_BYTES) 
             raise OSError(0, f"{model.name} has changed since it was loaded")
         return sha256
 
-    return DiskTier(pages, content, kv_folder, limit)
+    return DiskTier(pages, content, lambda: disk.folder or kv_folder(), disk.limit)
 
 
 def _version(path: Path) -> tuple[int, int, int] | None:
@@ -86,7 +102,8 @@ def _version(path: Path) -> tuple[int, int, int] | None:
 class DiskMetrics:
     """Counts since the start, in chunks, and the state of the folder.
 
-    state: "opening", "ready", "read-only" (writing has failed) or "off" (it could not be opened).
+    state: "opening", "ready", "read-only" (writing has failed, and is tried again after a while) or "off" (it
+        could not be opened).
     message: for a person; why it is not ready.
     dropped: chunks that were not saved because the disk was too slow.
     """
@@ -166,19 +183,28 @@ class DiskTier:
     content: the SHA-256 of the model's file; called on the writing thread. Raises OSError.
     folder: gives the folder, which may be made; called on the writing thread. Raises SettingsError.
     wake: set by the owner; called on other threads when something has changed that it may wait for.
+    lost: how many chunks were taken by `save`, and then not written because the disk failed.
     """
 
     def __init__(
-        self, pages: KvPages, content: Callable[[], str], folder: Callable[[], Path], limit: int
+        self,
+        pages: KvPages,
+        content: Callable[[], str],
+        folder: Callable[[], Path],
+        limit: int,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.chunk_tokens = CHUNK_PAGES * pages.page_tokens
         self.wake: Callable[[], None] = lambda: None
+        self.lost = 0
         self._shape = (CHUNK_PAGES, pages.page_bytes)
         self._chunk_bytes = CHUNK_PAGES * pages.page_bytes
         self._layout = (pages.kv_format, pages.page_tokens, pages.page_bytes)
         self._content = content
         self._folder = folder
         self._limit = limit
+        self._clock = clock
+        self._retry_at = 0.0
         self._root: bytes | None = None
         self._files: ChunkFiles | None = None
         # What is on the disk as far as we know: a wrong entry costs a read that fails, a missing one a write.
@@ -196,7 +222,7 @@ class DiskTier:
     @property
     def writable(self) -> bool:
         """Whether `save` may do anything."""
-        return self._state == "ready"
+        return self._state == "ready" or (self._state == "read-only" and self._clock() >= self._retry_at)
 
     @property
     def has_room(self) -> bool:
@@ -290,20 +316,40 @@ class DiskTier:
             try:
                 if self._files is not None and self.writable:
                     self._write(self._files, item)
-            except OSError as error:
-                self._write_failures += 1
-                self._state = "read-only"
-                self._message = f"The KV cache is no longer saved to the disk: {error.strerror or error}."
-                log.warning("The KV cache on the disk takes no more (%s)", type(error).__name__)
+                elif item.pages is not None:
+                    self.lost += 1
+            except (HearthError, OSError) as error:
+                self._failed(error)
             finally:
                 if item.pages is not None:
                     self._queued.discard(item.keys[-1])
                 self._written.set()
                 self.wake()
 
+    def _failed(self, error: HearthError | OSError) -> None:
+        reason = error.strerror if isinstance(error, OSError) else error.what.rstrip(".")
+        self.lost += 1
+        self._write_failures += 1
+        self._retry_at = self._clock() + RETRY_SECONDS
+        self._state, self._message = (
+            "read-only",
+            f"The KV cache is not saved to the disk now: {reason or error}. "
+            f"That is tried again every {RETRY_SECONDS:.0f} s.",
+        )
+        log.warning("The KV cache on the disk takes nothing now (%s)", type(error).__name__)
+
     def _write(self, files: ChunkFiles, item: _Write) -> None:
         if item.pages is not None:
-            files.write(item.keys[-1], item.pages.reshape(-1).data)
+            payload = item.pages.reshape(-1).data
+            try:
+                files.write(item.keys[-1], payload)
+            except FileNotFoundError:
+                self._known = files.make_anew()
+                self.lost += 1  # all that was in the folder
+                files.write(item.keys[-1], payload)
+            if self._state == "read-only":
+                self._state, self._message = "ready", ""
+                log.info("The KV cache is saved to the disk again")
         # What a chunk stands on must not be older than it, or it would be deleted first.
         for depth, key in enumerate(item.keys):
             files.touch(key, depth)

@@ -58,6 +58,7 @@ class PrefixCache:
         # and once for those that did not.
         self._latest: dict[tuple[str, bool], Node] = {}
         self.counts = CacheCounts()
+        self._lost = 0  # by the disk, when the leaves were last offered to it from their start
 
     def __len__(self) -> int:
         return len(self._tree)
@@ -169,7 +170,7 @@ class PrefixCache:
     def unsaved(self) -> bool:
         """Whether `save_one` has something to do."""
         disk = self._disk
-        return disk is not None and disk.writable and disk.has_room and self._has_unsaved()
+        return disk is not None and disk.writable and disk.has_room and self._has_unsaved(disk)
 
     def save_one(self) -> None:
         """Have one more chunk written to the disk; for moments in which no request waits."""
@@ -193,7 +194,7 @@ class PrefixCache:
         if disk is None:
             return
         until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0 and disk.writable and self._has_unsaved():
+        while (left := until - time.monotonic()) > 0 and disk.writable and self._has_unsaved(disk):
             if disk.has_room:
                 self.save_one()
             else:
@@ -208,7 +209,11 @@ class PrefixCache:
     def _is_unsaved(self, leaf: Node) -> bool:
         return leaf.saved < leaf.end // self._chunk
 
-    def _has_unsaved(self) -> bool:
+    def _has_unsaved(self, disk: DiskTier) -> bool:
+        if disk.lost != self._lost:  # they are offered once more, for what stands on them is useless alone
+            self._lost = disk.lost
+            for leaf in self._tree.leaves:
+                leaf.saved = 0
         return any(self._is_unsaved(leaf) for leaf in self._tree.leaves)
 
     def _save(self, disk: DiskTier, leaf: Node, index: int, keys: list[bytes]) -> None:

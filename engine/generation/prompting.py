@@ -36,6 +36,11 @@ class Prompting(Protocol):
         """How the model was taught to spell tool calls (`engine.chat.ToolFormat`); "" for not at all."""
         ...
 
+    @property
+    def thinks(self) -> bool:
+        """Whether the model can reason before it answers."""
+        ...
+
     def infill(self, request: InfillRequest, budget: int) -> Prompt[TextDelta]:
         """The prompt for a hole, at most `budget` tokens long. Raises RequestError when unsupported."""
         ...

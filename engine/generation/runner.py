@@ -16,7 +16,7 @@ from engine.generation.disk_tier import DiskTier
 from engine.generation.metrics import EngineMetrics
 from engine.generation.prefix_cache import PrefixCache, token_array
 from engine.generation.residency import Residency
-from engine.generation.scheduler import Scheduler
+from engine.generation.scheduler import MAX_REQUESTS, Scheduler
 from engine.generation.sequence import Event, Sequence
 from engine.generation.speed import MIN_CHUNK, Speed
 from engine.types import FinishReason, Priority, TextDelta
@@ -68,11 +68,12 @@ class Runner:
         speed: Speed,
         clock: Callable[[], float] = time.perf_counter,
         disk: DiskTier | None = None,
+        max_requests: int = MAX_REQUESTS,
     ) -> None:
         self._backend = backend
         self._speed = speed
         self._clock = clock
-        self._scheduler = Scheduler(backend.kv_tokens)
+        self._scheduler = Scheduler(backend.kv_tokens, max_requests)
         self._cache = PrefixCache(backend, disk)
         self._residency = Residency(backend, self._cache)
         self._ready: list[Sequence] = []
@@ -144,6 +145,14 @@ class Runner:
         for sequence in self._scheduler.requests:
             self._residency.keep(sequence)
         self._cache.save_all(seconds)
+
+    def clear(self) -> int:
+        """Free every sequence; returns for how many tokens there are pages that nobody holds and that are
+        not free: 0, or there is a leak. The last thing to do, too."""
+        for sequence in self._scheduler.requests:
+            self._residency.free(sequence)
+        self._cache.clear()
+        return self._backend.kv_tokens - self._backend.free_tokens
 
     def _advance_requests(self) -> None:
         now = self._clock()
@@ -217,7 +226,7 @@ class Runner:
                 self._end(
                     sequence,
                     DeadlineExceeded(
-                        f"The request did not get to its first token in {now - sequence.arrived:.1f} s.",
+                        f"The request did not get to its first token in {now - sequence.arrived:.3g} s.",
                         meaning="The engine has too much to do for this time limit.",
                         action="Try again later, with a shorter prompt or more time.",
                     ),

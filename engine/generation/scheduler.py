@@ -8,7 +8,6 @@ from collections.abc import Sequence as Seq
 from engine.generation.sequence import Sequence
 from engine.types import Priority
 
-# Of a class and all more urgent ones.
 MAX_REQUESTS = 64
 
 # Added to each request's reservation, since a sequence's last KV page is seldom full.
@@ -29,6 +28,7 @@ class Scheduler:
     next step; the pre-empted request keeps its KV and goes on where it was.
 
     kv_tokens: capacity of the KV pool.
+    max_requests: the most of a class and all more urgent ones.
     """
 
     def __init__(self, kv_tokens: int, max_requests: int = MAX_REQUESTS) -> None:

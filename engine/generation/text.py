@@ -87,6 +87,10 @@ class TextPrompting:
     def tool_format(self) -> str:
         return "" if isinstance(self._chat, RequestError) else self._chat.format.tools.value
 
+    @property
+    def thinks(self) -> bool:
+        return not isinstance(self._chat, RequestError) and self._chat.format.thinks
+
     def tokenize(self, text: str, *, special: bool) -> list[int]:
         """Token ids of a text. special: whether spellings of control tokens become these."""
         return self._tokenizer.encode(text, special=special)
@@ -179,17 +183,20 @@ class TextPrompting:
         return self._chat
 
     def _chat_prompt(self, chat: _Chat, request: ChatRequest, tools: Sequence[Tool]) -> ChatPrompt:
-        if request.thinking and not chat.format.thinks:
-            raise RequestError(
-                "thinking is on, but this model's chat template knows no reasoning.",
-                action="Leave thinking unset, or choose a reasoning model.",
-            )
+        thinking = request.thinking
+        if thinking and not chat.format.thinks:
+            if not request.thinking_optional:
+                raise RequestError(
+                    "thinking is on, but this model's chat template knows no reasoning.",
+                    action="Leave thinking unset, or choose a reasoning model.",
+                )
+            thinking = None
         known = {
             number: tokens
             for number, message in enumerate(request.messages)
             if (tokens := self._calls.tokens_of(message)) is not None
         }
-        return chat.template.encode(request.messages, tools, thinking=request.thinking, written=known)
+        return chat.template.encode(request.messages, tools, thinking=thinking, written=known)
 
     def _matcher(
         self, request: ChatRequest, rules: CallRules | None, *, thinking: bool, blanks: bool

@@ -15,6 +15,7 @@ from engine.generation.disk_tier import DiskMetrics, DiskTier
 from engine.generation.metrics import EngineMetrics
 from engine.generation.prompting import Prompting
 from engine.generation.runner import Runner
+from engine.generation.scheduler import MAX_REQUESTS
 from engine.generation.sequence import Sequence
 from engine.generation.speed import Speed, self_test
 
@@ -42,11 +43,20 @@ class EngineThread:
     All methods may be called from any thread. A request that `submit` took gets its last event in every
     case: when it ends, when the engine fails, or when it is closed.
 
-    load: called on the engine thread; raises HearthError with words for the user.
+    load: called on the engine thread; raises HearthError with words for the user, or InterruptedError after
+        `stop_loading`, which may be called on any thread, at any time, and returns at once.
+    max_requests: see `Scheduler`.
     """
 
-    def __init__(self, load: Callable[[], LoadedModel]) -> None:
+    def __init__(
+        self,
+        load: Callable[[], LoadedModel],
+        max_requests: int = MAX_REQUESTS,
+        stop_loading: Callable[[], None] = lambda: None,
+    ) -> None:
         self._load = load
+        self._stop_loading = stop_loading
+        self._max_requests = max_requests
         self._wake = threading.Condition()
         self._arrivals: deque[Sequence] = deque()
         self._nudged = False
@@ -76,12 +86,12 @@ class EngineThread:
         return self._stopped
 
     def model(self) -> LoadedModel:
-        """The loaded model. Raises EngineUnavailable while there is none."""
+        """The loaded model. Raises EngineUnavailable while there is none, or the error that ended it."""
         with self._wake:
             return self._available()
 
     def submit(self, sequence: Sequence) -> None:
-        """Hand a request over. Raises EngineUnavailable when the engine does not run."""
+        """Hand a request over. Raises EngineUnavailable, or the error that ended the engine."""
         with self._wake:
             self._available()
             self._arrivals.append(sequence)
@@ -108,6 +118,7 @@ class EngineThread:
             self._closing = True
             self._wake.notify()
             model = self._model
+        self._stop_loading()
         if model is not None:
             model.backend.cancel()
         self._thread.join()
@@ -116,7 +127,7 @@ class EngineThread:
         if self._closing:
             raise _closed()
         if self._stopped is not None:
-            raise _unavailable(self._stopped)
+            raise self._stopped.again()
         if self._model is None or self._runner is None:
             raise EngineUnavailable("The model is still loading.", action="Try again in a moment.")
         return self._model
@@ -127,6 +138,8 @@ class EngineThread:
             self._serve(self._start())
         except HearthError as failure:
             error = failure
+        except InterruptedError:  # while it loaded
+            pass
         except Exception as failure:  # the border to the user: anything becomes words
             log.exception("The engine thread failed")
             error = EngineUnavailable(
@@ -140,9 +153,10 @@ class EngineThread:
         model = self._load()
         with self._wake:
             self._model = model
-        with suppress(InterruptedError):  # closed already
-            self_test(model.backend, self.speed)
-        runner = Runner(model.backend, self.speed, disk=model.disk)
+        with suppress(InterruptedError):
+            if not self._closing:
+                self_test(model.backend, self.speed)
+        runner = Runner(model.backend, self.speed, disk=model.disk, max_requests=self._max_requests)
         if model.disk is not None:
             model.disk.wake = self._nudge
         with self._wake:
@@ -159,6 +173,7 @@ class EngineThread:
                 self._nudged = False
             if self._closing:
                 runner.save(SAVE_SECONDS)
+                _account(runner.clear())
                 return
             while self._arrivals:
                 runner.submit(self._arrivals.popleft())
@@ -176,7 +191,7 @@ class EngineThread:
         self.loaded.set()
         live = self._runner.drain() if self._runner is not None else []
         for sequence in [*live, *self._arrivals]:
-            sequence.emit(_unavailable(error))
+            sequence.emit(error.again())
         self._arrivals.clear()
         if self._model is not None:
             if self._model.disk is not None:
@@ -184,10 +199,13 @@ class EngineThread:
             self._model.backend.close()
 
 
+def _account(lost_tokens: int) -> None:
+    """Tell the log what became of the KV pages; the soak (`bench.soak`) reads it there."""
+    if lost_tokens:
+        log.warning("KV pages of %s tokens were not given back", lost_tokens)
+    else:
+        log.info("all KV pages were given back")
+
+
 def _closed() -> EngineUnavailable:
     return EngineUnavailable("The engine was shut down.", action="Restart the language server.")
-
-
-def _unavailable(error: HearthError) -> EngineUnavailable:
-    """A fresh exception for each request: a raised one collects its raiser's traceback."""
-    return EngineUnavailable(error.what, meaning=error.meaning, action=error.action)

@@ -12,19 +12,20 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
+from functools import partial
 from typing import TYPE_CHECKING
 
 from engine import paths
 from engine.catalogue.jsonfile import write_json
 from engine.errors import HearthError, SettingsError
-from engine.service.facts import DaemonFacts
+from engine.service.facts import DaemonFacts, installed_version
 from engine.service.listen import listen_tcp, listen_unix
 from engine.service.lock import Lock
 from engine.service.logs import log_unhandled, start_logging
 from engine.service.places import Places, answers, find_places
 from engine.service.settings import ServiceSettings
 from engine.service.token import read_or_make_token
+from engine.types import SamplingParams
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -66,7 +67,12 @@ def run(settings: ServiceSettings, *, on_listening: Callable[[Listening], None])
             token = read_or_make_token() if tcp is not None else None
         port = tcp.getsockname()[1] if tcp is not None else None
         facts = DaemonFacts(
-            _version(), str(places.socket), port, settings.model, settings.idle_minutes, str(log_file)
+            installed_version(),
+            str(places.socket),
+            port,
+            settings.model,
+            settings.idle_minutes,
+            str(log_file),
         )
         _write_state(places, facts)
         on_listening(Listening(facts.socket, port, already_ran=False))
@@ -90,27 +96,45 @@ async def _serve(
     from engine.service.control import Control
     from engine.service.host import ModelHost
     from engine.service.http.app import build_app
+    from engine.service.http.metrics import Metrics
+    from engine.service.http.settings import Defaults, Limits
     from engine.service.models import KnownModels, model_opener
     from engine.service.web import serving
 
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(log_unhandled)
     host = ModelHost(
-        model_opener(settings.context_tokens or None),
-        KnownModels(),
+        model_opener(settings),
+        KnownModels(settings.model),
         default=settings.model,
         threads=settings.threads,
         idle_seconds=settings.idle_minutes * 60,
+        max_waiting=settings.max_requests,
     )
     stopping = asyncio.Event()
-    own = Control(build_app(host, token=None), host, facts, stopping.set)
+    app_for = partial(
+        build_app,
+        host,
+        counters=Metrics(host.metrics),
+        limits=Limits(
+            body_bytes=settings.http.body_mib << 20,
+            body_seconds=settings.http.body_seconds,
+            request_seconds=settings.http.request_seconds or None,
+        ),
+        defaults=Defaults(sampling=SamplingParams(**settings.sampling.model_dump())),
+        hosts=frozenset(settings.http.allowed_hosts),
+        origins=frozenset(settings.http.allowed_origins),
+    )
+    own = Control(app_for(token=None), host, facts, stopping.set)
     apps: list[tuple[socket.socket, ASGIApp]] = [(unix, own)]
     if tcp is not None:
-        apps.append((tcp, build_app(host, token=token)))
+        apps.append((tcp, app_for(token=token)))
     log.info("the daemon runs, version %s, protocol %s", facts.version, facts.protocol)
     preloading = asyncio.create_task(_preload(host, settings.model))
     try:
-        async with serving(apps, drain_seconds=settings.drain_seconds) as server:
+        async with serving(
+            apps, drain_seconds=settings.drain_seconds, head_seconds=settings.http.head_seconds
+        ) as server:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 loop.add_signal_handler(number, _told_to_stop, stopping, server.hurry)
             await server.wait(stopping)
@@ -166,10 +190,3 @@ def _write_state(places: Places, facts: DaemonFacts) -> None:
         write_json(places.state, asdict(facts))
     except OSError as error:
         log.warning("the state file cannot be written (%s)", type(error).__name__)
-
-
-def _version() -> str:
-    try:
-        return version("hearth")
-    except PackageNotFoundError:  # run from a source tree
-        return "0"

@@ -5,7 +5,6 @@ Nothing here changes anything.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -16,15 +15,20 @@ from typing import Any
 from engine import paths
 from engine.backends import llama_cpp
 from engine.backends.choose import is_encoder
-from engine.backends.native import DEFAULT_CONTEXT, architectures, kv_bytes_per_token, open_gguf
-from engine.catalogue.entries import DEFAULT_MODEL
-from engine.catalogue.lookup import all_entries
+from engine.backends.native import architectures, kv_bytes_per_token, open_gguf, window
+from engine.catalogue.lookup import all_entries, resolve
 from engine.catalogue.report import size_text
 from engine.catalogue.status import ModelState, ModelStatus, status_of
 from engine.client import service
 from engine.errors import HearthError
+from engine.generation.disk_tier import kv_folder
+from engine.service.facts import installed_version
+from engine.service.folders import check_folder, room
+from engine.service.listen import listen_tcp
 from engine.service.machine import Machine, look, run_tool
-from engine.service.places import find_places
+from engine.service.places import check_private, find_places
+from engine.service.settings import ServiceSettings, read_settings
+from engine.service.token import check_token
 
 _LOW_DISK_BYTES = 1 << 30
 
@@ -53,7 +57,9 @@ class Fit:
     weights_bytes: in memory, once loaded.
     kv_bytes_per_token: of an F16 cache; 0 when the file is not here to tell.
     kv_tokens: how many tokens the free memory holds beside the weights; 0 when that is not known.
-    fits: None when it is not known.
+    context_tokens, pool_tokens: what the engine takes with these settings: the longest prompt and answer
+        together, and the KV cache that requests share; 0 when the file is not here to tell.
+    fits: whether weights and window do; None when it is not known.
     """
 
     model: str
@@ -61,14 +67,20 @@ class Fit:
     weights_bytes: int
     kv_bytes_per_token: int = 0
     kv_tokens: int = 0
+    context_tokens: int = 0
+    pool_tokens: int = 0
     fits: bool | None = None
 
 
 @dataclass(slots=True)
 class Report:
-    """What was found; `troubles` is empty when all is well."""
+    """What was found; `troubles` is empty when all is well.
+
+    settings: of `service.toml`, or the defaults where it is wrong, which is a trouble.
+    """
 
     machine: Machine
+    settings: dict[str, Any] = field(default_factory=dict)
     back_ends: dict[str, list[str]] = field(default_factory=dict)
     kernels: list[str] = field(default_factory=list)
     models: list[Fit] = field(default_factory=list)
@@ -81,11 +93,18 @@ class Report:
 def examine() -> Report:
     """Look at everything; whatever is wrong becomes a Trouble, nothing is raised."""
     report = Report(look())
-    for examination in (_back_ends, _models, _folders, _daemon, _editors):
+    for examination in (_settings, _folders, _back_ends, _models, _daemon, _editors):
         try:
             examination(report)
         except HearthError as error:
             _note(report, error)
+        except OSError as error:
+            where = f" ({error.filename})" if error.filename else ""
+            report.troubles.append(
+                Trouble(
+                    f"Something could not be looked at: {error.strerror}{where}.", "Check its permissions."
+                )
+            )
     return report
 
 
@@ -93,6 +112,11 @@ def _note(report: Report, error: HearthError) -> None:
     trouble = Trouble(" ".join(filter(None, (error.what, error.meaning))), error.action)
     if trouble not in report.troubles:
         report.troubles.append(trouble)
+
+
+def _settings(report: Report) -> None:
+    report.settings = ServiceSettings().model_dump()
+    report.settings = read_settings({}).model_dump()
 
 
 def _back_ends(report: Report) -> None:
@@ -105,22 +129,28 @@ def _back_ends(report: Report) -> None:
 
 
 def _models(report: Report) -> None:
-    free = report.machine.free_bytes
+    free, needed = report.machine.free_bytes, report.settings["model"]
+    if needed not in [entry.id for entry in all_entries()]:
+        try:
+            open_gguf(resolve(needed))
+        except HearthError as error:
+            _note(report, error)
     for entry in all_entries():
         row = status_of(entry)
         fit = Fit(row.id, row.state.value, row.bytes)
         try:
-            fit = _fit(row, free)
+            fit = _fit(row, free, report.settings["context_tokens"])
         except HearthError as error:
             _note(report, error)
         report.models.append(fit)
-        if row.id == DEFAULT_MODEL and row.state != ModelState.READY:
+        if row.id == needed and row.state != ModelState.READY:
             report.troubles.append(
                 Trouble(
-                    f"The default model {row.id} is not ready ({row.state.value}).", "Run: hearth models pull"
+                    f"The default model {row.id} is not ready ({row.detail or row.state.value}).",
+                    f"Run: hearth models pull {row.id}",
                 )
             )
-        if row.id == DEFAULT_MODEL and fit.fits is False and free is not None:
+        if row.id == needed and fit.fits is False and free is not None:
             report.troubles.append(
                 Trouble(
                     f"The default model {row.id} needs {size_text(row.bytes)} of memory; "
@@ -130,25 +160,28 @@ def _models(report: Report) -> None:
             )
 
 
-def _fit(row: ModelStatus, free: int | None) -> Fit:
-    per_token = 0
+def _fit(row: ModelStatus, free: int | None, context_tokens: int) -> Fit:
+    per_token = context = pool = 0
     if row.state == ModelState.READY:
         gguf = open_gguf(Path(row.path))
-        layers = gguf.get(f"{gguf.get('general.architecture')}.block_count")
-        if isinstance(layers, int) and not is_encoder(gguf):
+        architecture = gguf.get("general.architecture")
+        layers, trained = (gguf.get(f"{architecture}.{key}") for key in ("block_count", "context_length"))
+        if isinstance(layers, int) and isinstance(trained, int) and not is_encoder(gguf):
             per_token = kv_bytes_per_token(gguf, layers)
+            context, pool = window(per_token, trained, context_tokens or None)
     if free is None:
-        return Fit(row.id, row.state.value, row.bytes, per_token)
+        return Fit(row.id, row.state.value, row.bytes, per_token, 0, context, pool)
     left = free - row.bytes
     tokens = max(0, left) // per_token if per_token else 0
-    fits = left > DEFAULT_CONTEXT * per_token
-    return Fit(row.id, row.state.value, row.bytes, per_token, tokens, fits)
+    fits = left > context * per_token
+    return Fit(row.id, row.state.value, row.bytes, per_token, tokens, context, pool, fits)
 
 
 def _folders(report: Report) -> None:
     makers: dict[str, Callable[..., Path]] = {
         "models": paths.models_dir,
         "cache": paths.cache_dir,
+        "kv cache": lambda *, create: Path(report.settings["cache"]["folder"] or kv_folder(create=create)),
         "state": paths.state_dir,
         "logs": paths.logs_dir,
         "socket": paths.runtime_dir,
@@ -157,28 +190,51 @@ def _folders(report: Report) -> None:
     for name, make in makers.items():
         folder = make(create=False)
         report.folders[name] = str(folder)
-        nearest = next(path for path in (folder, *folder.parents) if path.exists())
-        if not os.access(nearest, os.W_OK | os.X_OK):
+        try:
+            if name == "socket":
+                check_private(folder)
+            check_folder(folder, writes=name != "settings", private=name == "kv cache")
+        except HearthError as error:
+            _note(report, error)
+            continue
+        if (free := room(folder)) < _LOW_DISK_BYTES and name in ("models", "kv cache"):
+            instead = "cache.folder in service.toml" if name == "kv cache" else paths.HOME_VARIABLE
             report.troubles.append(
                 Trouble(
-                    f"The folder {folder} cannot be written to.",
-                    f"Run: chmod u+rwx '{nearest}'; or set {paths.HOME_VARIABLE} to a folder of your own.",
+                    f"Little room is left on the disk of {folder}: {size_text(free)}.",
+                    f"Free some, or set {instead} to a folder on a larger disk.",
                 )
             )
-        elif (room := shutil.disk_usage(nearest).free) < _LOW_DISK_BYTES and name in ("models", "cache"):
-            report.troubles.append(
-                Trouble(
-                    f"Little room is left on the disk of {folder}: {size_text(room)}.",
-                    f"Free some, or set {paths.HOME_VARIABLE} to a folder on a larger disk.",
-                )
-            )
+    check_token()
 
 
 def _daemon(report: Report) -> None:
-    report.daemon = service.read_state()
+    report.daemon = daemon = service.read_state()
     places = find_places(create=False)
-    if report.daemon is None and service.is_locked(places):
-        raise service.silent(places)
+    if daemon is None:
+        if service.is_locked(places):
+            raise service.silent(places)
+        if port := report.settings["tcp_port"]:
+            listen_tcp(port).close()
+        return
+    if (runs := daemon["version"]) != (here := installed_version()):
+        report.troubles.append(
+            Trouble(
+                f"The engine that runs is version {runs}; {here} is installed.",
+                "Run: hearth stop; it is started again by itself.",
+            )
+        )
+    if daemon["engine"]["state"] == "failed":
+        report.troubles.append(
+            Trouble(
+                f"The engine runs without a model. {daemon['engine']['message']}",
+                "Mend that, or choose another model; the next request tries again.",
+            )
+        )
+    if (message := ((daemon["cache"] or {}).get("disk") or {}).get("message")) is not None and message:
+        report.troubles.append(
+            Trouble(message, f"Look at the disk and the permissions of {report.folders['kv cache']}.")
+        )
 
 
 def _editors(report: Report) -> None:

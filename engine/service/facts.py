@@ -5,8 +5,17 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 
 from engine.service.protocol import PROTOCOL
+
+
+def installed_version() -> str:
+    """Hearth's; "0" when it is run from a source tree."""
+    try:
+        return version("hearth")
+    except PackageNotFoundError:
+        return "0"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,20 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from engine.errors import EngineUnavailable, HearthError
+from engine.errors import DeadlineExceeded, EngineBusy, EngineUnavailable, HearthError
 from engine.generation.embedding import Embeddings
 from engine.generation.metrics import EngineMetrics
+from engine.generation.scheduler import MAX_REQUESTS
 from engine.service.served import ServedModel
 from engine.types import ChatDelta, ChatRequest, CompletionRequest, EngineStatus, InfillRequest, TextDelta
 
 log = logging.getLogger(__name__)
 
 Delta = TypeVar("Delta", TextDelta, ChatDelta)
+Request = TypeVar("Request", InfillRequest, CompletionRequest, ChatRequest)
 Result = TypeVar("Result")
 
 RETRY_SECONDS = 5.0
@@ -89,6 +91,7 @@ class ModelHost:
     default: the model of requests that name none, when none is in memory.
     threads: 0 takes one for each physical core.
     idle_seconds: the model is let go after so long without a request; 0 keeps it.
+    max_waiting: so many requests may wait for their model; those beyond raise EngineBusy.
     """
 
     def __init__(
@@ -99,6 +102,7 @@ class ModelHost:
         default: str,
         idle_seconds: float,
         threads: int = 0,
+        max_waiting: int = MAX_REQUESTS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._open_model = open_model
@@ -106,6 +110,7 @@ class ModelHost:
         self._default = default
         self._idle_seconds = idle_seconds
         self._threads = threads
+        self._max_waiting = max_waiting
         self._clock = clock
         self._loaded: _Loaded | None = None
         self._loading = ""
@@ -132,20 +137,21 @@ class ModelHost:
 
     def infill(self, request: InfillRequest, model: str = "") -> AsyncGenerator[TextDelta, None]:
         """As `engine.client.EngineClient.infill`, by the model of that name."""
-        return self._stream(model, lambda engine: engine.infill(request))
+        return self._stream(model, request, lambda engine, left: engine.infill(left))
 
     def complete(self, request: CompletionRequest, model: str = "") -> AsyncGenerator[TextDelta, None]:
         """Continue a text as it is."""
-        return self._stream(model, lambda engine: engine.complete(request))
+        return self._stream(model, request, lambda engine, left: engine.complete(left))
 
     def chat(self, request: ChatRequest, model: str = "") -> AsyncGenerator[ChatDelta, None]:
         """As `engine.client.EngineClient.chat`, by the model of that name."""
-        return self._stream(model, lambda engine: engine.chat(request))
+        return self._stream(model, request, lambda engine, left: engine.chat(left))
 
     async def warm(self, request: InfillRequest, model: str = "") -> None:
         """Prefill the request's prompt."""
-        async with self._use(model) as loaded:
-            await self._watched(loaded, loaded.engine.warm(request))
+        left = self._countdown(request)
+        async with self._use(model, timeout_s=request.timeout_s) as loaded:
+            await self._watched(loaded, loaded.engine.warm(left()))
 
     async def models(self) -> Sequence[ServedModel]:
         """The models that requests may name; loads nothing."""
@@ -219,17 +225,45 @@ class ModelHost:
             await asyncio.wait(self._ending)
 
     @asynccontextmanager
-    async def _use(self, model: str, *, counted: bool = True) -> AsyncIterator[_Loaded]:
-        """The engine of that model, for as long as the block runs."""
+    async def _use(
+        self, model: str, *, counted: bool = True, timeout_s: float | None = None
+    ) -> AsyncIterator[_Loaded]:
+        """The engine of that model, for as long as the block runs.
+
+        timeout_s: how long to wait for it; DeadlineExceeded after.
+        """
         if self._closed:
             raise _ended()
         turn = _Turn(model or self.model, asyncio.get_running_loop().create_future())
         failure = self._failure
         if failure and failure.model == turn.model and self._clock() - failure.when < RETRY_SECONDS:
-            raise _again(failure.error)
+            raise failure.error.again()
+        if counted and len(self._turns) >= self._max_waiting:
+            raise EngineBusy(
+                f"{len(self._turns)} requests already wait for their model to be loaded.",
+                meaning="This one was not started.",
+                action="Try again when it is.",
+                retry_after=RETRY_SECONDS,
+            )
         self._requests += counted
         self._turns.append(turn)
         self._advance()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._granted(turn)
+        except TimeoutError:
+            raise DeadlineExceeded(
+                f"The model was not in memory within the {timeout_s:.3g} s that the request had.",
+                action="Try again when it is loaded, or give it more time.",
+            ) from None
+        try:
+            assert self._loaded is not None  # noqa: S101 - it is not exchanged while a request runs
+            yield self._loaded
+        finally:
+            self._running -= 1
+            self._advance()
+
+    async def _granted(self, turn: _Turn) -> None:
         try:
             await turn.granted
         except asyncio.CancelledError:
@@ -239,28 +273,36 @@ class ModelHost:
                 self._running -= 1
             self._advance()
             raise
-        try:
-            assert self._loaded is not None  # noqa: S101 - it is not exchanged while a request runs
-            yield self._loaded
-        finally:
-            self._running -= 1
-            self._advance()
 
     async def _stream(
-        self, model: str, start: Callable[[HostedEngine], AsyncGenerator[Delta, None]]
+        self,
+        model: str,
+        request: Request,
+        start: Callable[[HostedEngine, Request], AsyncGenerator[Delta, None]],
     ) -> AsyncGenerator[Delta, None]:
-        async with self._use(model) as loaded, aclosing(start(loaded.engine)) as stream:
+        left = self._countdown(request)
+        async with (
+            self._use(model, timeout_s=request.timeout_s) as loaded,
+            aclosing(start(loaded.engine, left())) as stream,
+        ):
             try:
                 async for delta in stream:
                     yield delta
-            except EngineUnavailable:
+            except HearthError:
                 await self._check(loaded)
                 raise
+
+    def _countdown(self, request: Request) -> Callable[[], Request]:
+        """What gives the request with the time that is left of its own."""
+        began, seconds = self._clock(), request.timeout_s
+        if seconds is None:
+            return lambda: request
+        return lambda: replace(request, timeout_s=max(0.0, began + seconds - self._clock()))
 
     async def _watched(self, loaded: _Loaded, work: Awaitable[Result]) -> Result:
         try:
             return await work
-        except EngineUnavailable:
+        except HearthError:
             await self._check(loaded)
             raise
 
@@ -327,7 +369,7 @@ class ModelHost:
         for turn in [turn for turn in self._turns if turn.model == model]:
             self._turns.remove(turn)
             if not turn.granted.done():
-                turn.granted.set_exception(_again(error))
+                turn.granted.set_exception(error.again())
 
     async def _free(self) -> None:
         loaded, self._loaded = self._loaded, None
@@ -360,11 +402,6 @@ class ModelHost:
         finally:
             self._switching = None
             self._advance()
-
-
-def _again(error: HearthError) -> HearthError:
-    """A fresh exception for each request: a raised one collects its raiser's traceback."""
-    return type(error)(error.what, meaning=error.meaning, action=error.action)
 
 
 def _ended() -> EngineUnavailable:

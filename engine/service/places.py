@@ -65,12 +65,19 @@ def check_private(folder: Path) -> None:
             f"Hearth cannot look at its folder {folder}: {error.strerror}.",
             action=f"Check its permissions, or set {paths.HOME_VARIABLE} to another folder.",
         ) from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+    theirs = found.st_uid != os.getuid()
+    if not stat.S_ISDIR(found.st_mode) or theirs:
         what = "is not a folder" if not stat.S_ISDIR(found.st_mode) else "belongs to another user"
         raise SettingsError(
             f"{folder} {what}.",
             meaning="Hearth does not use it, since its owner could answer in the engine's place.",
-            action=f"Remove it, or set {paths.HOME_VARIABLE} to a folder of your own.",
+            action=f"Run: {'sudo ' * theirs}mv '{folder}' '{folder}.old'; "
+            f"or set {paths.HOME_VARIABLE} to a folder of your own.",
+        )
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise SettingsError(
+            f"The permissions of your folder {folder} keep Hearth from using it.",
+            action=f"Run: chmod 700 '{folder}'",
         )
     if stat.S_IMODE(found.st_mode) & 0o077:
         raise SettingsError(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from engine import paths
 from engine.catalogue.entries import DEFAULT_MODEL
@@ -14,27 +16,106 @@ from engine.errors import SettingsError
 
 FILE_NAME = "service.toml"
 
+_HOST = re.compile(r"[a-z0-9_.-]+(:[0-9]{1,5})?")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9_.\[\]:-]+")
 
-class ServiceSettings(BaseModel):
+
+def _host(name: str) -> str:
+    if not _HOST.fullmatch(name):
+        raise PydanticCustomError(
+            "host", "It must be names as in 'box.lan' or 'box.lan:8080', in small letters"
+        )
+    return name
+
+
+def _origin(origin: str) -> str:
+    if not _ORIGIN.fullmatch(origin):
+        raise PydanticCustomError(
+            "origin", "It must be origins as in 'http://localhost:3000', whole, and none of them '*'"
+        )
+    return origin
+
+
+def _folder(path: str) -> str:
+    if path and not Path(path).expanduser().is_absolute():
+        raise PydanticCustomError("folder", "It must be an absolute path")
+    return path
+
+
+Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+
+
+class Table(BaseModel):
+    """A table of settings: every key known, every value of exactly its type."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+class HttpSettings(Table):
+    """Who may ask over HTTP beside this machine's own programs, and how much.
+
+    allowed_hosts: names beside loopback ones that the Host header may have; without a port, with any.
+    allowed_origins: web pages that may ask and read the answers, by their exact origin.
+    body_mib, body_seconds: the longest body of a request, and the time in which it must have come.
+    head_seconds: the time in which a request's head must have come.
+    request_seconds: how long a request may take from then on; 0 sets no limit.
+    """
+
+    allowed_hosts: Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], Field(strict=False)] = ()
+    allowed_origins: Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], Field(strict=False)] = ()
+    body_mib: Annotated[int, Field(ge=1, le=1024)] = 16
+    body_seconds: Seconds = 30.0
+    head_seconds: Seconds = 15.0
+    request_seconds: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] = 0.0
+
+
+class SamplingSettings(Table):
+    """What requests get that leave a parameter out, in the APIs that have defaults; greedy by default."""
+
+    temperature: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = 0.0
+    top_k: Annotated[int, Field(ge=0, lt=1 << 31)] = 0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    min_p: Annotated[float, Field(ge=0, le=1)] = 0.0
+    repetition_penalty: Annotated[float, Field(gt=0, le=10)] = 1.0
+
+
+class CacheSettings(Table):
+    """Where the KV cache survives a restart.
+
+    disk_gib: the most that it takes on the disk, for all models together; 0 keeps it in memory alone.
+    folder: "" is `kv` in the folder of caches.
+    """
+
+    disk_gib: Annotated[float, Field(ge=0, le=1 << 20, allow_inf_nan=False)] = 4.0
+    folder: Annotated[str, AfterValidator(_folder)] = ""
+
+
+class ServiceSettings(Table):
     """Every setting of the daemon with its default.
 
     model: a name of the catalogue or the path of a GGUF file; loaded at the start.
     threads: 0 takes one for each physical core.
     context_tokens: the longest prompt and answer together; 0 takes a default that fits.
+    max_requests: so many may wait or run; more are refused until one has ended.
     idle_minutes: the model is let go after so long without a request; 0 keeps it.
     tcp_port: listen on this port of the loopback interface too; None does not, 0 takes a free one.
     drain_seconds: how long running requests may go on when the daemon is told to end.
     """
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
-
     model: Annotated[str, Field(min_length=1)] = DEFAULT_MODEL
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
     context_tokens: Annotated[int, Field(ge=0, le=1 << 24)] = 0
-    idle_minutes: Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)] = 30.0
+    max_requests: Annotated[int, Field(ge=1, le=4096)] = 64
+    idle_minutes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0
     tcp_port: Annotated[int, Field(ge=0, le=65535)] | None = None
     drain_seconds: Annotated[int, Field(ge=0, le=3600)] = 20
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    http: HttpSettings = HttpSettings()
+    sampling: SamplingSettings = SamplingSettings()
+    cache: CacheSettings = CacheSettings()
+
+
+_TABLES: dict[str, type[Table]] = {"http": HttpSettings, "sampling": SamplingSettings, "cache": CacheSettings}
 
 
 def settings_file() -> Path:
@@ -62,9 +143,16 @@ def read_settings(given: dict[str, object]) -> ServiceSettings:
         return ServiceSettings.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"][:1])
-        where = "on the command line" if given.get(name) is not None else f"in {path}"
-        raise SettingsError(
-            f"The setting {name} {where} cannot be used: {first['msg']}.",
-            action=f"Known are {', '.join(ServiceSettings.model_fields)}; docs/service.md describes them.",
-        ) from error
+        where = "on the command line" if given.get(str(first["loc"][0])) is not None else f"in {path}"
+        raise _unusable(first, where) from error
+
+
+def _unusable(complaint: ErrorDetails, where: str) -> SettingsError:
+    names = [part for part in complaint["loc"] if isinstance(part, str)]
+    table = _TABLES.get(names[0])
+    why = "there is no such setting" if complaint["type"] == "extra_forbidden" else complaint["msg"]
+    known = ", ".join((table or ServiceSettings).model_fields)
+    return SettingsError(
+        f"The setting {'.'.join(names)} {where} cannot be used: {why}.",
+        action=f"Known {f'of [{names[0]}] ' if table else ''}are {known}; docs/service.md describes them.",
+    )

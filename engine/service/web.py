@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from engine.service.http.heads import PromptHeads
+from engine.service.http.heads import heads_within
 
 _KEEP_ALIVE_SECONDS = 30
 
@@ -46,14 +46,16 @@ class Serving:
 
 @asynccontextmanager
 async def serving(
-    apps: Sequence[tuple[socket.socket, ASGIApp]], *, drain_seconds: int
+    apps: Sequence[tuple[socket.socket, ASGIApp]], *, drain_seconds: int, head_seconds: float
 ) -> AsyncIterator[Serving]:
     """Serve each application on its listening socket.
+
+    head_seconds: the time in which the head of a request must have come.
 
     On leaving, nothing new is accepted, running requests have `drain_seconds` to finish, and are
     then cancelled.
     """
-    servers = [_Server(_config(app, drain_seconds)) for _, app in apps]
+    servers = [_Server(_config(app, drain_seconds, head_seconds)) for _, app in apps]
     tasks = [
         asyncio.create_task(server.serve(sockets=[listener]))
         for server, (listener, _) in zip(servers, apps, strict=True)
@@ -66,10 +68,10 @@ async def serving(
         await asyncio.gather(*tasks)
 
 
-def _config(app: ASGIApp, drain_seconds: int) -> uvicorn.Config:
+def _config(app: ASGIApp, drain_seconds: int, head_seconds: float) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=PromptHeads,
+        http=heads_within(head_seconds),
         ws="none",
         log_config=None,
         access_log=False,

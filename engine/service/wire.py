@@ -1,4 +1,7 @@
-"""Errors on their way from the daemon to its clients: {"error": {"kind", "what", "meaning", "action"}}."""
+"""Errors on their way from the daemon to its clients: {"error": {"kind", "what", "meaning", "action"}}.
+
+A busy engine's have "retry_after" too, in seconds.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,14 @@ _KINDS = {kind.code: kind for kind in _CLASSES if issubclass(kind, HearthError)}
 
 def error_to_json(error: HearthError) -> dict[str, object]:
     """The object that holds an error."""
-    told = {"kind": error.code, "what": error.what, "meaning": error.meaning, "action": error.action}
+    told: dict[str, object] = {
+        "kind": error.code,
+        "what": error.what,
+        "meaning": error.meaning,
+        "action": error.action,
+    }
+    if isinstance(error, EngineBusy):
+        told["retry_after"] = error.retry_after
     return {"error": told}
 
 

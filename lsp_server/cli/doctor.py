@@ -51,12 +51,19 @@ def _print(report: Report) -> None:
     typer.echo("\nmodels")
     for fit in report.models:
         fits = {True: "fits", False: "does not fit in the free memory", None: "fit unknown"}[fit.fits]
-        kv = f"; beside it room for {fit.kv_tokens:,} tokens of KV cache" if fit.kv_tokens else ""
-        typer.echo(f"  {fit.model:24} {fit.state:8} weights {decimal(fit.weights_bytes)}, {fits}{kv}")
+        typer.echo(f"  {fit.model:24} {fit.state:8} weights {decimal(fit.weights_bytes)}, {fits}")
+        if fit.context_tokens:
+            pool = decimal(fit.pool_tokens * fit.kv_bytes_per_token)
+            typer.echo(
+                f"  {'':33} window {fit.context_tokens:,} tokens, KV cache {fit.pool_tokens:,} in {pool}; "
+                f"memory is free for {fit.kv_tokens:,}"
+            )
     typer.echo("\nfolders")
     for name, folder in report.folders.items():
         typer.echo(f"  {name:9} {folder}")
-    running = f"runs (process {report.daemon['pid']})" if report.daemon is not None else "does not run"
+    running = "does not run"
+    if (daemon := report.daemon) is not None:
+        running = f"runs (process {daemon['pid']}), {daemon['current_model']}: {daemon['engine']['state']}"
     typer.echo(f"\nengine    {running}")
     editors = ", ".join(f"{name} {version}" for name, version in report.editors.items())
     typer.echo(f"editors   {editors or 'neither Neovim nor VS Code is on PATH'}")

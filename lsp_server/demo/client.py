@@ -55,6 +55,11 @@ class StdioClient:
         self._gone: ServerGone | None = None
         self._reading = asyncio.create_task(self._read())
 
+    @property
+    def pid(self) -> int:
+        """Of the server's process."""
+        return self._process.pid
+
     async def request(self, method: str, params: object) -> Any:
         """The server's result. Raises Refused, or ServerGone."""
         if self._gone is not None:

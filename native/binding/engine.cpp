@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -23,9 +24,10 @@ namespace {
 // Weights and the kernels they run on; shared by every engine over them.
 class Model {
 public:
-    Model(const gguf::File& file, const std::string& isa) : kernels_(cpu::kernels_by_name(isa)) {
+    Model(const gguf::File& file, const std::string& isa, const std::function<void()>& before_tensor)
+        : kernels_(cpu::kernels_by_name(isa)) {
         runtime::ThreadPool pool(static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 16U)));
-        weights_ = std::make_unique<model::Weights>(file, pool);
+        weights_ = std::make_unique<model::Weights>(file, pool, before_tensor);
     }
     const model::Weights& weights() const { return *weights_; }
     const cpu::Kernels& kernels() const { return kernels_; }
@@ -162,11 +164,14 @@ void bind_engine(nb::module_& m) {
     nb::class_<Model>(m, "Model")
         .def(
             "__init__",
-            [](Model* self, const gguf::File& file, const std::string& isa) {
-                const GilReleased released;
-                new (self) Model(file, isa);
+            [](Model* self, const gguf::File& file, const std::string& isa, const nb::object& cancelled) {
+                GilReleased released;
+                const auto asked_to_stop = [&cancelled] { return nb::cast<bool>(cancelled()); };
+                new (self) Model(file, isa, [&] {
+                    if (!cancelled.is_none() && released.with_lock(asked_to_stop)) throw model::Cancelled();
+                });
             },
-            nb::arg("gguf"), nb::kw_only(), nb::arg("isa") = "auto")
+            nb::arg("gguf"), nb::kw_only(), nb::arg("isa") = "auto", nb::arg("cancelled") = nb::none())
         .def_prop_ro("architecture", [](const Model& model) { return model.weights().hp.architecture; })
         .def_prop_ro("n_vocab", [](const Model& model) { return model.weights().vocab; })
         .def_prop_ro("n_layers", [](const Model& model) { return model.weights().hp.layers; })

@@ -13,17 +13,31 @@ namespace hearth::binding {
 class GilReleased {
 public:
     GilReleased() : state_(PyEval_SaveThread()) {}
-    ~GilReleased() {
+    ~GilReleased() { take_back(); }
+    GilReleased(const GilReleased&) = delete;
+    GilReleased& operator=(const GilReleased&) = delete;
+
+    // Runs fn with the lock, in between.
+    template <typename Fn>
+    auto with_lock(Fn&& fn) {
+        struct Release {
+            GilReleased& released;
+            ~Release() { released.state_ = PyEval_SaveThread(); }
+        };
+        take_back();
+        const Release release{*this};
+        return fn();
+    }
+
+private:
+    void take_back() {
         try {
             PyEval_RestoreThread(state_);
         } catch (...) {
             for (;;) pause();
         }
     }
-    GilReleased(const GilReleased&) = delete;
-    GilReleased& operator=(const GilReleased&) = delete;
 
-private:
     PyThreadState* state_;
 };
 

@@ -18,11 +18,13 @@ std::vector<float> dequantise(const gguf::Tensor& t) {
 
 class Loader {
 public:
-    Loader(const gguf::File& file, runtime::ThreadPool& pool) : file_(file), pool_(pool) {}
+    Loader(const gguf::File& file, runtime::ThreadPool& pool, const std::function<void()>& before_tensor)
+        : file_(file), pool_(pool), before_tensor_(before_tensor) {}
 
     std::vector<float> vector(const std::string& name, int64_t n) const {
         const gguf::Tensor& t = file_.tensor(name);
         check(t, n, 1);
+        before_tensor_();
         return dequantise(t);
     }
     std::vector<float> optional_vector(const std::string& name, int64_t n) const {
@@ -31,6 +33,7 @@ public:
     quant::PackedMatrix matrix(const std::string& name, int64_t cols, int64_t rows) const {
         const gguf::Tensor& t = file_.tensor(name);
         check(t, cols, rows);
+        before_tensor_();
         return quant::pack(t, pool_);
     }
     static void check(const gguf::Tensor& t, int64_t cols, int64_t rows) {
@@ -43,6 +46,7 @@ public:
 private:
     const gguf::File& file_;
     runtime::ThreadPool& pool_;
+    const std::function<void()>& before_tensor_;
 };
 
 LayerWeights load_layer(const Loader& load, const HyperParams& hp, int layer) {
@@ -76,9 +80,10 @@ LayerWeights load_layer(const Loader& load, const HyperParams& hp, int layer) {
 
 } // namespace
 
-Weights::Weights(const gguf::File& file, runtime::ThreadPool& pool) : hp(read_hparams(file)) {
+Weights::Weights(const gguf::File& file, runtime::ThreadPool& pool, const std::function<void()>& before_tensor)
+    : hp(read_hparams(file)) {
     file.source()->require_unchanged(); // a file that is shorter by now must not be read as mapped
-    const Loader load(file, pool);
+    const Loader load(file, pool, before_tensor);
     const gguf::Tensor& table = file.tensor("token_embd.weight");
     vocab = table.n_rows();
     if (vocab > INT32_MAX) throw GgufError("token_embd.weight has more rows than token ids can number");

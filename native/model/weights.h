@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -34,8 +35,8 @@ struct Weights {
     std::vector<float> rope_factors;
 
     // Reads, checks and repacks; afterwards the file's mapping is not needed. Throws GgufError, naming the tensor or
-    // key that is wrong.
-    Weights(const gguf::File& file, runtime::ThreadPool& pool);
+    // key that is wrong, and what before_tensor throws: it is called before each tensor is read, on this thread.
+    Weights(const gguf::File& file, runtime::ThreadPool& pool, const std::function<void()>& before_tensor);
     Weights(const Weights&) = delete; // the embedding may point to the head
     Weights& operator=(const Weights&) = delete;
 };

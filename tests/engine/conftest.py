@@ -203,6 +203,7 @@ class FakeDisk:
         self.listed: set[bytes] = set()
         self.late = late
         self.writable = self.has_room = True
+        self.lost = 0
 
     def keys(self, tokens):
         return chunk_keys(b"", tokens, self.chunk_tokens)

@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from lsp_server.status import Status, StatusReporter
@@ -17,11 +19,26 @@ def test_only_real_changes_are_sent():
     assert [params["kind"] for params in sent] == ["Normal", "Inactive"]
 
 
-def test_busy_nests_and_ends_after_a_failure():
+async def test_busy_nests_and_ends_after_a_failure():
     status, sent = reporter()
-    with pytest.raises(ValueError), status.busy(), status.busy():
-        raise ValueError
+
+    async def fail():
+        with status.busy(), status.busy():
+            await asyncio.sleep(0)
+            raise ValueError
+
+    with pytest.raises(ValueError):
+        await fail()
     assert [params["busy"] for params in sent] == [True, False]
+
+
+async def test_what_never_waits_shows_no_activity():
+    status, sent = reporter()
+    status.document(Status())
+    with status.busy():
+        pass
+    await asyncio.sleep(0)
+    assert [params["busy"] for params in sent] == [False]
 
 
 def test_the_engine_hides_the_document_until_it_is_ready():

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from engine.errors import RequestError
 from engine.service.http import hearth, llama_cpp, metrics, openapi
 from engine.service.http.anthropic import messages
+from engine.service.http.cors import Cors
 from engine.service.http.guard import Guard
 from engine.service.http.openai import chat, completions, embeddings, models, responses
 from engine.service.http.problems import Problem, api_of, error_response
@@ -23,17 +24,19 @@ def build_app(
     engine: Served,
     *,
     token: str | None,
+    counters: metrics.Metrics | None = None,
     limits: Limits | None = None,
     defaults: Defaults | None = None,
     hosts: frozenset[str] = frozenset(),
     origins: frozenset[str] = frozenset(),
 ) -> Starlette:
-    """The ASGI application over an engine; nothing in it outlives a request but its counters.
+    """The ASGI application over an engine; nothing in it outlives a request but the counters.
 
+    counters: what /metrics shows; several applications over one engine share them.
     token: what every request but GET /health must show; None for a socket that only its owner can open.
     hosts, origins: see `settings.Access`.
     """
-    counters = metrics.Metrics()
+    counters = counters or metrics.Metrics()
     limits = limits or Limits()
     service = Service(metrics.Metered(engine, counters), limits, defaults or Defaults())
     endpoints = [
@@ -52,6 +55,7 @@ def build_app(
         routes=[endpoint.route() for endpoint in endpoints],
         middleware=[
             Middleware(metrics.CountRequests, counters),
+            Middleware(Cors, origins),
             Middleware(Guard, Access(token, hosts, origins), limits),
         ],
         exception_handlers={HTTPException: _no_such_route},

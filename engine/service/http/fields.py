@@ -29,6 +29,12 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True)
 
 
+def kind_of(value: object) -> str | None:
+    """The `type` of an object of the request, before or after it is read."""
+    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    return kind if isinstance(kind, str) else None
+
+
 def _refuse(value: object) -> None:
     if value not in (None, False, "", [], {}):
         raise PydanticCustomError("unsupported", "This field is not supported")

@@ -3,7 +3,7 @@
 A web page can make a browser send requests to loopback addresses, and by DNS rebinding even read the answers.
 So the Host header must name this machine, a request with an Origin comes from a page and is refused, and a
 body must be declared as JSON, which no page can send without asking first (compare CVE-2025-66414 and
-CVE-2025-49596).
+CVE-2025-49596). Pages that the settings name are let through, and answered as `cors.py` tells.
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.errors import HearthError, RequestError
-from engine.service.http.problems import Api, Problem, api_of, error_response, internal_problem
+from engine.service.http.deadlines import begin
+from engine.service.http.problems import (
+    Api,
+    BadField,
+    Problem,
+    api_of,
+    error_response,
+    internal_problem,
+    problem_of,
+)
 from engine.service.http.settings import Access, Limits
 
 log = logging.getLogger(__name__)
@@ -52,11 +61,14 @@ class Guard:
         if refusal is None:
             try:
                 body = await self._body(receive)
+                begin(Headers(scope=scope), self._limits.request_seconds)
             except _Gone:
                 return
             except TimeoutError:
                 seconds = self._limits.body_seconds
                 refusal = _problem(408, f"The request's body did not come within {seconds:g} seconds.")
+            except BadField as error:
+                refusal = problem_of(error)
             else:
                 if body is not None:
                     await self._guarded(api, scope, _replayed(body, receive), send)
@@ -92,7 +104,10 @@ class Guard:
         server = scope.get("server")
         if not hosts or hosts == [""]:
             return server is None or server[1] is None  # a Unix socket has no name
-        return len(hosts) == 1 and (_is_loopback(hosts[0]) or hosts[0] in self._access.hosts)
+        if len(hosts) != 1:
+            return False
+        host = hosts[0].lower()
+        return _is_loopback(host) or bool({host, host.partition(":")[0]} & self._access.hosts)
 
     def _token_is_right(self, path: str, headers: Headers) -> bool:
         if self._token is None or path in OPEN_PATHS:
@@ -155,6 +170,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def _is_loopback(host: str) -> bool:
+    """host: in small letters."""
     if host.startswith("["):
         name, bracket, rest = host[1:].partition("]")
         if not bracket:
@@ -164,7 +180,7 @@ def _is_loopback(host: str) -> bool:
         rest = colon + port
     if rest and not (rest.startswith(":") and rest[1:].isascii() and rest[1:].isdigit()):
         return False
-    if name.lower() == "localhost":
+    if name == "localhost":
         return True
     try:
         return ipaddress.ip_address(name).is_loopback

@@ -14,7 +14,7 @@ class PromptHeads(H11Protocol):
     Bodies have a deadline of their own (`settings.Limits`).
     """
 
-    HEAD_SECONDS = 15.0
+    HEAD_SECONDS: float
 
     _head_timer: asyncio.TimerHandle | None = None
 
@@ -44,3 +44,12 @@ class PromptHeads(H11Protocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+
+def heads_within(seconds: float) -> type[PromptHeads]:
+    """The protocol with a deadline: uvicorn makes its protocols itself, so it has to be the class's."""
+
+    class Heads(PromptHeads):
+        HEAD_SECONDS = seconds
+
+    return Heads

@@ -15,6 +15,7 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 from starlette.responses import Response
 
 from engine.service.http.answers import NDJSON, Stream
+from engine.service.http.deadlines import LONGEST_SECONDS
 from engine.service.http.endpoint import Answer, Asked, Endpoint
 from engine.service.http.fields import MAX_STOPS
 from engine.service.http.problems import Api, BadField, Problem, error_body
@@ -114,6 +115,8 @@ def check_request(request: Request) -> None:
         raise BadField("max_tokens", "It must not be negative, and less than 2^31.")
     if len(request.stop) > MAX_STOPS or "" in request.stop:
         raise BadField("stop", f"At most {MAX_STOPS} strings, and none of them empty.")
+    if request.timeout_s is not None and not 0 < request.timeout_s <= LONGEST_SECONDS:
+        raise BadField("timeout_s", f"It must be above 0, and at most {LONGEST_SECONDS:.0f}.")
     top = None if isinstance(request, InfillRequest) else request.top_logprobs
     if top is not None and not 0 <= top <= 20:
         raise BadField("top_logprobs", "It must be between 0 and 20.")

@@ -1,9 +1,9 @@
-"""What Prometheus may read: counts and times, never text. Each application has a registry of its own."""
+"""What Prometheus may read: counts and times, never text."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import TypeVar
 
@@ -12,7 +12,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.generation.embedding import Embeddings
+from engine.generation.metrics import EngineMetrics
+from engine.service.http.deadlines import limited, within
 from engine.service.http.endpoint import Answer, Asked, Endpoint
+from engine.service.http.engine_metrics import EngineCollector
 from engine.service.served import Served, ServedModel
 from engine.types import (
     ChatDelta,
@@ -32,8 +35,14 @@ _CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 
 
 class Metrics:
-    def __init__(self) -> None:
+    """The service's counters, in a registry of their own.
+
+    engine: gives the counts of the engine in memory, which are shown beside them; None while there is none.
+    """
+
+    def __init__(self, engine: Callable[[], EngineMetrics | None] = lambda: None) -> None:
         registry = CollectorRegistry()
+        EngineCollector(registry, engine)
         self.registry = registry
         self.requests = Counter(
             "hearth_http_requests",
@@ -120,23 +129,23 @@ class CountRequests:
 
 
 class Metered:
-    """Implements Served over another, and measures what passes."""
+    """Implements Served over another: gives each generation its deadline, and measures what passes."""
 
     def __init__(self, engine: Served, metrics: Metrics) -> None:
         self._engine = engine
         self._metrics = metrics
 
     def infill(self, request: InfillRequest, model: str = "") -> AsyncGenerator[TextDelta, None]:
-        return self._measured("infill", self._engine.infill(request, model))
+        return self._measured("infill", self._engine.infill(within(request), model))
 
     def complete(self, request: CompletionRequest, model: str = "") -> AsyncGenerator[TextDelta, None]:
-        return self._measured("complete", self._engine.complete(request, model))
+        return self._measured("complete", self._engine.complete(within(request), model))
 
     def chat(self, request: ChatRequest, model: str = "") -> AsyncGenerator[ChatDelta, None]:
-        return self._measured("chat", self._engine.chat(request, model))
+        return self._measured("chat", self._engine.chat(within(request), model))
 
     async def warm(self, request: InfillRequest, model: str = "") -> None:
-        await self._engine.warm(request, model)
+        await self._engine.warm(within(request), model)
 
     async def status(self) -> EngineStatus:
         return await self._engine.status()
@@ -154,7 +163,7 @@ class Metered:
         return await self._engine.count_tokens(request, model)
 
     async def embed(self, texts: Sequence[str], model: str = "") -> Embeddings:
-        made = await self._engine.embed(texts, model)
+        made = await limited(self._engine.embed(texts, model))
         self._metrics.embedded_texts.inc(len(made.vectors))
         self._metrics.embedded_tokens.inc(made.tokens)
         return made

@@ -13,21 +13,25 @@ from engine.errors import (
     EngineBusy,
     EngineUnavailable,
     HearthError,
+    ModelFileError,
     ModelNotFound,
     PromptTooLong,
     RequestError,
 )
+from engine.service.wire import error_to_json
 
 
 class BadField(RequestError):
     """A request with a field that is unknown, not supported, or has a value that cannot be used.
 
     field: its path, such as "messages.0.content".
+    error_code: a word by which Anthropic's clients know how to go on without it, if there is one.
     """
 
-    def __init__(self, field: str, why: str, *, action: str = "") -> None:
+    def __init__(self, field: str, why: str, *, action: str = "", error_code: str = "") -> None:
         super().__init__(f"{field}: {why}" if field else why, action=action)
         self.field = field
+        self.error_code = error_code
 
 
 class Api(Enum):
@@ -65,6 +69,7 @@ _STATUS: tuple[tuple[type[HearthError], int], ...] = (
     (RequestError, 400),
     (EngineBusy, 429),
     (EngineUnavailable, 503),
+    (ModelFileError, 503),
     (DeadlineExceeded, 504),
 )
 
@@ -138,25 +143,21 @@ def openai_error(problem: Problem) -> dict[str, object]:
 def error_body(api: Api, problem: Problem) -> dict[str, object]:
     """The whole answer: JSON for an error response, or for an error event in a stream."""
     error = problem.error
+    told: dict[str, object]
     match api:
         case Api.OPENAI:
             return {"error": openai_error(problem)}
         case Api.ANTHROPIC:
             kind = _named(_ANTHROPIC_TYPES, problem.status, "api_error")
-            return {"type": "error", "error": {"type": kind, "message": str(error)}}
+            told = {"type": kind, "message": str(error)}
+            if isinstance(error, BadField) and error.error_code:
+                told["details"] = {"error_code": error.error_code}
+            return {"type": "error", "error": told}
         case Api.LLAMA_CPP:
             kind = _named(_LLAMA_CPP_TYPES, problem.status, "server_error")
             return {"error": {"code": problem.status, "message": str(error), "type": kind}}
         case Api.HEARTH:
-            told: dict[str, object] = {
-                "kind": error.code,
-                "what": error.what,
-                "meaning": error.meaning,
-                "action": error.action,
-            }
-            if isinstance(error, EngineBusy):
-                told["retry_after"] = error.retry_after
-            return {"error": told}
+            return error_to_json(error)
 
 
 def error_response(api: Api, problem: Problem, *, close: bool = False) -> JSONResponse:

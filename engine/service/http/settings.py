@@ -19,11 +19,13 @@ class Limits:
 
     body_bytes: the longest body; 413 above.
     body_seconds: the time in which the body must have come; 408 after.
+    request_seconds: how long a request may take from its body on; None for no limit.
     choices: the most generations of one request (prompts times n).
     """
 
     body_bytes: int = 16 << 20
     body_seconds: float = 30.0
+    request_seconds: float | None = None
     choices: int = 16
 
 
@@ -46,7 +48,7 @@ class Access:
     """Who may ask.
 
     token: None asks for none: for a Unix socket that only its owner can open.
-    hosts: names beside loopback ones that the Host header may have.
+    hosts: what the Host header may be beside loopback names, in small letters; without a port, with any.
     origins: values of the Origin header that are let through; no web page is without being named here.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -28,6 +29,15 @@ class ThinkingOff(Strict):
     type: Literal["disabled"]
 
 
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """`thinking`, `thinking_optional` and `thinking_budget` of a ChatRequest."""
+
+    on: bool | None
+    optional: bool = False
+    budget: int | None = None
+
+
 ThinkingSwitch = Annotated[ThinkingOn | ThinkingAdaptive | ThinkingOff, Field(discriminator="type")]
 
 
@@ -37,8 +47,10 @@ def thinking_of(
     switch: ThinkingSwitch | None = None,
     enabled: bool | None = None,
     effort: str | None = None,
-) -> tuple[bool | None, int | None]:
-    """`thinking` and `thinking_budget` of a ChatRequest. Raises BadField when the fields contradict.
+) -> Thinking:
+    """What the fields mean together. Raises BadField when they contradict.
+
+    An effort, or the adaptive switch, only says how much: it does not ask for what a model cannot do.
 
     switch: the field `thinking`. enabled: `chat_template_kwargs.enable_thinking`.
     effort: a name of Defaults.effort_tokens, or "none", which switches thinking off.
@@ -53,8 +65,9 @@ def thinking_of(
         raise BadField(" and ".join(values), "One switches thinking on, the other off.")
     thinking = next(iter(values.values()), None)
     if not thinking:
-        return thinking, None
+        return Thinking(thinking)
     budget = switch.budget_tokens if isinstance(switch, ThinkingOn) else None
     if budget is None and effort is not None:
         budget = defaults.effort_tokens[effort]
-    return True, budget
+    demanded = isinstance(switch, ThinkingOn) or bool(enabled)
+    return Thinking(True, not demanded, budget)

@@ -1,9 +1,10 @@
-"""The place in the document that a question asks about, read once: every rule looks at this alone."""
+"""The place in the document that a question asks about: every rule looks at this alone."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from lsp_server.inline_completion.policy import syntax
 from lsp_server.inline_completion.policy.brackets import missing_closers, unclosed
@@ -22,26 +23,36 @@ _WORD_START = re.compile(r"\w+")
 class Cursor(Surroundings):
     """The cursor's surroundings, and what they tell.
 
-    line_prefix, line_suffix: the parts of the cursor's line.
-    line_above, line_below: the nearest lines with text ("" at the ends of the file).
-    literal: "string", "comment" or "" for code. state: the lexer's state at the cursor.
-    after_opener: the nearest token to the left opens a block that is still empty.
-    missing: closing brackets that the text round the cursor lacks, innermost first.
+    Lexer and parser run when a rule first asks for what they tell: a key that goes along a suggestion needs
+    neither, and must be answered before the next one comes.
     """
 
-    line_prefix: str
-    line_suffix: str
-    line_above: str
-    line_below: str
     language_id: str
     language: Language
-    unit: IndentUnit
-    literal: str
-    state: str
-    after_opener: bool
-    missing: tuple[str, ...]
+    tab_size: int | None
+    insert_spaces: bool | None
 
-    @property
+    @cached_property
+    def line_prefix(self) -> str:
+        """The cursor's line before it."""
+        return self.prefix.rpartition("\n")[2]
+
+    @cached_property
+    def line_suffix(self) -> str:
+        """The cursor's line after it."""
+        return self.suffix.partition("\n")[0]
+
+    @cached_property
+    def line_above(self) -> str:
+        """The nearest line above that has text; "" at the start of the file."""
+        return _last_line(self.prefix[: len(self.prefix) - len(self.line_prefix)])
+
+    @cached_property
+    def line_below(self) -> str:
+        """The nearest line below that has text; "" at the end of the file."""
+        return _first_line(self.suffix[len(self.line_suffix) + 1 :])
+
+    @cached_property
     def near_before(self) -> str:
         """The whole lines before the cursor that lexer and parser look at."""
         return _from_line_start(self.prefix, syntax.WINDOW_BEFORE)
@@ -70,41 +81,67 @@ class Cursor(Surroundings):
     def base_indent(self) -> str:
         return leading(self.line_prefix)
 
+    @cached_property
+    def unit(self) -> IndentUnit:
+        """The document's step of indentation."""
+        above = self.near_before[: len(self.near_before) - len(self.line_prefix)]
+        below = self.near_after[len(self.line_suffix) :]
+        # Of the cursor's line only how it begins, so that the text is the same for every key in it.
+        own = self.base_indent + ("x" if self.line_prefix.strip() else "")
+        return detect_unit(above + own + below, self.tab_size, self.insert_spaces)
 
+    @property
+    def literal(self) -> str:
+        """What the cursor is in: "string", "comment" or "" for code."""
+        return self._place[0]
+
+    @property
+    def state(self) -> str:
+        """The lexer's state at the cursor."""
+        return self._place[1]
+
+    @cached_property
+    def _place(self) -> tuple[str, str]:
+        """literal and state."""
+        state = scan(self.near_before, self.language).state
+        # The lexer alone sees an unfinished string; tree-sitter alone sees through interpolation.
+        parsed = syntax.literal_at(self.near_before, self.near_after, self.language_id)
+        if parsed in ("", "interpolation"):
+            state = ""
+        return parsed if parsed in ("string", "comment") else _literal(self.language, state), state
+
+    @cached_property
+    def after_opener(self) -> bool:
+        """Whether the nearest token to the left opens a block that is still empty."""
+        return (
+            not self.literal
+            and _opens_block(self.near_before, self.near_after, self.language_id, self.language)
+            and _block_is_empty(self.near_before, self.line_suffix, self.line_below, self.unit)
+        )
+
+    @cached_property
+    def missing(self) -> tuple[str, ...]:
+        """Closing brackets that the text round the cursor lacks, innermost first."""
+        if self.language.prose:
+            return ()
+        return missing_closers(self.near_before, self.near_after, self.language, self.state)
+
+
+@lru_cache(maxsize=4)
 def read_cursor(question: Question) -> Cursor:
-    """Read the surroundings of the question's cursor, or, with a selected entry, of that entry's end."""
+    """The surroundings of the question's cursor, or, with a selected entry, of that entry's end.
+
+    The latest are kept: a question that cannot follow another one is looked at again.
+    """
     around = surroundings(question)
-    prefix, suffix = around.prefix, around.suffix
-    facts = language(question.language_id)
-    near_before = _from_line_start(prefix, syntax.WINDOW_BEFORE)
-    near_after = suffix[: syntax.WINDOW_AFTER]
-    state = scan(near_before, facts).state
-    line_prefix = prefix.rpartition("\n")[2]
-    line_suffix, _, below = suffix.partition("\n")
-    line_below = _first_line(below)
-    # The lexer alone sees an unfinished string; tree-sitter alone sees through interpolation.
-    parsed = syntax.literal_at(near_before, near_after, question.language_id)
-    if parsed in ("", "interpolation"):
-        state = ""
-    literal = parsed if parsed in ("string", "comment") else _literal(facts, state)
-    unit = detect_unit(near_before + near_after, question.tab_size, question.insert_spaces)
     return Cursor(
         position=around.position,
-        prefix=prefix,
-        suffix=suffix,
-        line_prefix=line_prefix,
-        line_suffix=line_suffix,
-        line_above=_last_line(prefix[: len(prefix) - len(line_prefix)]),
-        line_below=line_below,
+        prefix=around.prefix,
+        suffix=around.suffix,
         language_id=question.language_id,
-        language=facts,
-        unit=unit,
-        literal=literal,
-        state=state,
-        after_opener=not literal
-        and _opens_block(near_before, near_after, question.language_id, facts)
-        and _block_is_empty(near_before, line_suffix, line_below, unit),
-        missing=() if facts.prose else missing_closers(near_before, near_after, facts, state),
+        language=language(question.language_id),
+        tab_size=question.tab_size,
+        insert_spaces=question.insert_spaces,
     )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lsp_server.inline_completion.policy.infill import infill_request
 from lsp_server.inline_completion.policy.line_ends import Surroundings, surroundings, typed_between
 from lsp_server.inline_completion.policy.look import Look
 from lsp_server.inline_completion.policy.stream import Generated, Generation, Reader
@@ -55,7 +54,7 @@ class Following:
         typed = typed_between(run.start, look.cursor) if run else None
         if run is None or typed is None:
             return False
-        request, running = infill_request(look.question, look.cursor, look.mode), run.generation.request
+        request, running = look.request(), run.generation.request
         reader = Reader(look.cursor, look.mode, request.max_tokens, typed)
         # All but the text round the cursor, which was compared, and the length, which the reader counts.
         alike = replace(request, prefix=running.prefix, suffix=running.suffix, max_tokens=running.max_tokens)

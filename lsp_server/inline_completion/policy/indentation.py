@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 _DEFAULT_WIDTH = 4
@@ -39,6 +40,7 @@ def indent_width(line: str, unit: IndentUnit) -> int:
     return column
 
 
+@lru_cache(maxsize=16)
 def detect_unit(text: str, tab_size: int | None, insert_spaces: bool | None) -> IndentUnit:
     """What the file itself uses; where it has no indentation, the editor's options; else four blanks."""
     fallback = tab_size or _DEFAULT_WIDTH

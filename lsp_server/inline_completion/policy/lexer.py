@@ -51,10 +51,13 @@ def _string_pattern(quote: str, multiline: bool) -> re.Pattern[str]:
     return re.compile(r"\\.|" + end, re.DOTALL)
 
 
+@lru_cache(maxsize=16)
 def scan(text: str, language: Language, state: str = "") -> Scan:
     """Scan text that starts in `state` (the state of an earlier scan).
 
     The end of the string that the scan began in is reported among the brackets; no other quote is.
+    The latest scans are kept: several rules ask for the same one, and the text below the cursor stays while
+    somebody types.
     """
     brackets: list[Mark] = []
     code = _code_pattern(language)

@@ -6,23 +6,24 @@ import uuid
 from collections import Counter
 from dataclasses import dataclass
 
-from engine.types import InfillRequest
-from lsp_server.inline_completion.policy.cursor import Cursor
 from lsp_server.inline_completion.policy.latest import Latest
+from lsp_server.inline_completion.policy.look import Look
 from lsp_server.inline_completion.policy.place import fit_selected
-from lsp_server.inline_completion.policy.values import Question, Suggestion
+from lsp_server.inline_completion.policy.values import Suggestion
 
 
 @dataclass(frozen=True)
 class Offer:
     """A suggestion, and what is needed to go on from it: `text` replaces `covers` characters of suffix."""
 
-    uri: str
-    cursor: Cursor
+    look: Look
     text: str
     covers: int
     insert_text: str
-    request: InfillRequest
+
+    @property
+    def uri(self) -> str:
+        return self.look.question.uri
 
 
 class Offers:
@@ -35,21 +36,20 @@ class Offers:
     def __len__(self) -> int:
         return len(self._offers)
 
-    def make(
-        self, question: Question, cursor: Cursor, text: str, covers: int, request: InfillRequest
-    ) -> Suggestion | None:
+    def make(self, look: Look, text: str, covers: int) -> Suggestion | None:
         """The suggestion as the editor is to apply it; None when it cannot stand with the selected entry."""
+        question = look.question
         start = end = question.offset
         insert_text = text
         if question.selected is not None:
-            fitted = fit_selected(text, covers, cursor)
+            fitted = fit_selected(text, covers, look.cursor)
             if fitted is None:
                 return None
             text, covers = fitted, 0
             start, end = question.selected.start, question.selected.end
             insert_text = question.selected.text + text
         suggestion = Suggestion(uuid.uuid4().hex, insert_text, start, end + covers)
-        self._offers[suggestion.id] = Offer(question.uri, cursor, text, covers, insert_text, request)
+        self._offers[suggestion.id] = Offer(look, text, covers, insert_text)
         return suggestion
 
     def get(self, suggestion_id: str) -> Offer | None:

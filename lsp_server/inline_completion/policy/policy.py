@@ -14,10 +14,8 @@ from lsp_server.inline_completion.policy import silence
 from lsp_server.inline_completion.policy.cache import Hit, Key, SuggestionCache
 from lsp_server.inline_completion.policy.cursor import Cursor, read_cursor
 from lsp_server.inline_completion.policy.following import Following
-from lsp_server.inline_completion.policy.infill import infill_request
 from lsp_server.inline_completion.policy.latest import Latest
 from lsp_server.inline_completion.policy.look import Look
-from lsp_server.inline_completion.policy.mode import decide_mode
 from lsp_server.inline_completion.policy.offers import Offers
 from lsp_server.inline_completion.policy.place import invalid
 from lsp_server.inline_completion.policy.shape import Shaped, shape
@@ -86,11 +84,12 @@ class CompletionPolicy:
         if offer is None:
             return
         self._offers.outcomes["accepted"] += 1
-        self._undone.remember(offer.uri, offer.cursor, offer.text)
+        cursor = offer.look.cursor
+        self._undone.remember(offer.uri, cursor, offer.text)
         request = replace(
-            offer.request,
-            prefix=offer.request.prefix + offer.text,
-            suffix=offer.request.suffix[offer.covers :],
+            offer.look.request(),
+            prefix=cursor.prefix + offer.text,
+            suffix=cursor.suffix[offer.covers :],
             priority=Priority.BACKGROUND,
         )
         task = asyncio.get_running_loop().create_task(self._warm_quietly(request))
@@ -121,9 +120,7 @@ class CompletionPolicy:
         """Prepare the prompt of a question that may soon be asked. Raises HearthError."""
         if invalid(question):
             return
-        cursor = read_cursor(question)
-        mode, _ = decide_mode(cursor, question.mode, question.invoked)
-        await self._engine.warm(replace(infill_request(question, cursor, mode), priority=Priority.BACKGROUND))
+        await self._engine.warm(replace(self._look(question).request(), priority=Priority.BACKGROUND))
 
     def _trace(self, question: Question) -> dict[str, Any]:
         return {
@@ -135,19 +132,12 @@ class CompletionPolicy:
     def _look(self, question: Question) -> Look:
         """Changes nothing."""
         cursor = read_cursor(question)
-        mode, rule = decide_mode(cursor, question.mode, question.invoked)
         hits = self._hits(question, cursor)
         silent = None
         if not question.invoked:
             deleting = self._is_deleting(question.uri, cursor)
             silent = silence.before_asking(cursor, deleting=deleting)
-        trace = self._trace(question) | {
-            "cursor": _describe(cursor),
-            "mode": str(mode),
-            "mode_rule": rule,
-            "cache_hit": bool(hits),
-        }
-        return Look(question, cursor, mode, hits, silent, trace)
+        return Look(question, cursor, hits, silent, self._trace(question) | {"cache_hit": bool(hits)})
 
     def _is_deleting(self, uri: str, cursor: Cursor) -> bool:
         before = self._latest.get(uri)
@@ -165,12 +155,11 @@ class CompletionPolicy:
 
     def _from_cache(self, look: Look) -> Answer:
         question, cursor = look.question, look.cursor
-        request = infill_request(question, cursor, look.mode)
         suggestions = []
         for hit in look.hits:
             if not question.invoked and self._undone.holds(question.uri, cursor, hit.text):
                 return Answer((), _UNDONE, look.trace)
-            suggestion = self._offers.make(question, cursor, hit.text, hit.covers, request)
+            suggestion = self._offers.make(look, hit.text, hit.covers)
             if suggestion is not None:
                 suggestions.append(suggestion)
         if suggestions:
@@ -199,14 +188,14 @@ class CompletionPolicy:
             samples.append(generated.trace | shaping | {"refused": refused})
             if len(suggestions) == wanted:
                 break
-        trace = look.trace | {"samples": samples}
+        decided = {"cursor": _describe(look.cursor), "mode": str(look.mode), "mode_rule": look.mode_rule}
+        trace = look.trace | decided | {"samples": samples}
         return Answer(tuple(suggestions), "From the model." if suggestions else reason, trace)
 
     async def _generate(self, look: Look, sample: int) -> tuple[Look, Generated]:
         """The model's text, and the question that it is for: the one given, or a newer one that followed."""
         while True:
-            request = infill_request(look.question, look.cursor, look.mode, sample=sample)
-            generation = Generation(self._engine, request, look.cursor, look.mode)
+            generation = Generation(self._engine, look.request(sample), look.cursor, look.mode)
             if look.question.invoked or look.question.selected is not None:
                 generated = await generation.read()
             else:
@@ -224,8 +213,7 @@ class CompletionPolicy:
                 refused = _UNDONE
         if refused is not None:
             return None, refused
-        request = infill_request(question, cursor, look.mode)
-        suggestion = self._offers.make(question, cursor, shaped.text, shaped.covers, request)
+        suggestion = self._offers.make(look, shaped.text, shaped.covers)
         return suggestion, "" if suggestion else _UNFIT
 
     async def _warm_quietly(self, request: InfillRequest) -> None:

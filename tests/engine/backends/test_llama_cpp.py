@@ -105,3 +105,15 @@ def test_a_file_that_is_no_model(tmp_path):
     path.write_bytes(b"GGUF" + bytes(100))
     with pytest.raises(ModelFileError, match=r"cannot run x\.gguf"):
         LlamaCppBackend(path)
+
+
+def test_a_load_can_be_stopped(tiny_model):
+    asked = []
+
+    def stop():
+        asked.append(True)
+        return True
+
+    with pytest.raises(InterruptedError):
+        LlamaCppBackend(tiny_model("qwen2"), cancelled=stop)
+    assert asked

@@ -41,7 +41,7 @@ class FakeExtension:
         class Model:
             n_layers, n_context_train, n_vocab, isa = 24, 32768, 100, "avx2"
 
-            def __init__(self, gguf):
+            def __init__(self, gguf, cancelled):
                 pass
 
         class Engine:
@@ -84,7 +84,7 @@ def test_context_is_limited_by_training_and_memory(extension, asked, context, kv
 
 
 def test_an_unsupported_model_is_told_with_its_file(extension):
-    def refuse(gguf):
+    def refuse(gguf, cancelled):
         raise GgufError("architecture 'x' is not one that this engine runs")
 
     extension.Model = refuse

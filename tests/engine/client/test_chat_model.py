@@ -209,6 +209,7 @@ async def test_log_probabilities(engine):
 async def test_completions_tokens_and_counts(engine):
     (status,) = [await engine.status()]
     assert status.tool_format == "hermes"
+    assert not status.thinks
     ids = await engine.tokenize("def add(a, b):\n    return")
     assert await engine.detokenize(ids) == "def add(a, b):\n    return"
     assert await engine.tokenize("<|im_end|>") != await engine.tokenize("<|im_end|>", special=True)

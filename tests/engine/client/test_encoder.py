@@ -144,10 +144,25 @@ async def test_loading_that_fails_is_told():
 
     engine = EncoderEngine("broken", load)
     for call in (engine.wait_loaded(), engine.embed(["a"])):
-        with pytest.raises(EngineUnavailable, match="No such"):
+        with pytest.raises(ModelFileError, match="No such"):
             await call
     assert (await engine.status()).state == "failed"
     await engine.close()
+
+
+async def test_a_load_can_be_given_up():
+    stopped = threading.Event()
+
+    def load():
+        assert stopped.wait(PATIENCE)
+        raise InterruptedError
+
+    engine = EncoderEngine("slow", load, stopped.set)
+    waiting = asyncio.create_task(engine.wait_loaded())
+    await asyncio.sleep(0)
+    await engine.close()
+    with pytest.raises(EngineUnavailable):
+        await waiting
 
 
 async def test_while_loading_calls_are_refused(encoder):

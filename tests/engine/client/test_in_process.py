@@ -9,8 +9,10 @@ from dataclasses import replace
 
 import pytest
 
+from engine.backends import choose
+from engine.client import in_process
 from engine.client.in_process import RESERVED_TOKENS, InProcessEngine, _deliver
-from engine.errors import EngineUnavailable, ModelFileError, RequestError
+from engine.errors import DeadlineExceeded, EngineUnavailable, ModelFileError, RequestError
 from engine.generation.prompting import Prompt
 from engine.generation.speed import MAX_CHUNK
 from engine.generation.thread import LoadedModel
@@ -33,6 +35,7 @@ class FakePrompting:
 
     supports_infill = True
     tool_format = "hermes"
+    thinks = True
 
     def __init__(self, fakes):
         self.fakes = fakes
@@ -278,6 +281,7 @@ async def test_status_tells_model_and_measured_speed(setup):
     assert status.context_tokens == 2048
     assert status.supports_infill
     assert status.tool_format == "hermes"
+    assert status.thinks
     assert status.prefill_tps > 0
     assert status.decode_tps > 0
 
@@ -309,17 +313,57 @@ async def test_while_loading_requests_are_refused_and_status_says_so(fakes):
     await engine.close()
 
 
+@pytest.mark.parametrize("route", ["infill", "complete", "chat", "warm"])
+async def test_a_request_has_the_time_that_it_says(setup, route):
+    requests = {
+        "complete": CompletionRequest("text"),
+        "chat": ChatRequest((ChatMessage("user", "text"),)),
+    }
+    request = requests.get(route, InfillRequest("text", ""))
+
+    async def ask(seconds):
+        asked = getattr(setup.engine, route)(replace(request, timeout_s=seconds))
+        return await (asked if route == "warm" else collect(asked))
+
+    await ask(600.0)
+    with pytest.raises(DeadlineExceeded):
+        await ask(1e-9)  # it has passed when the engine's thread looks
+
+
+async def test_closing_reaches_the_load_of_a_real_model(tiny_model, monkeypatch):
+    """The load goes on until it hears of it."""
+    loading, ended = threading.Event(), []
+
+    def load_backend(gguf, *, cancelled, **options):
+        def ask():
+            loading.set()
+            return cancelled()
+
+        try:
+            while True:
+                choose.load_backend(gguf, cancelled=ask, **options).close()
+        except InterruptedError:
+            ended.append(True)
+            raise
+
+    monkeypatch.setattr(in_process, "load_backend", load_backend)
+    engine = in_process.open_in_process(tiny_model("qwen2"), threads=1, context_tokens=64)
+    assert await asyncio.to_thread(loading.wait, 30)
+    await engine.close()
+    assert ended == [True]
+
+
 async def test_a_model_that_cannot_load_is_told_in_words(fakes):
     def load():
         raise ModelFileError("m.gguf is truncated.", action="Fetch it again.")
 
     engine = InProcessEngine("m", load)
-    with pytest.raises(EngineUnavailable, match="truncated") as failure:
+    with pytest.raises(ModelFileError, match="truncated") as failure:
         await engine.wait_loaded()
     assert failure.value.action == "Fetch it again."
     status = await engine.status()
     assert (status.state, status.message) == ("failed", "m.gguf is truncated. Fetch it again.")
-    with pytest.raises(EngineUnavailable, match="truncated"):
+    with pytest.raises(ModelFileError, match="truncated"):
         await engine.warm(InfillRequest("a", ""))
     await engine.close()
 

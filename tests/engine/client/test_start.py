@@ -62,6 +62,17 @@ async def test_one_that_cannot_be_run(daemon_home):
         await start_daemon(daemon_home.places, [], ("/no/such/program",))
 
 
+async def test_what_crashes_left_is_kept_small(daemon_home):
+    folder = daemon_home.home / "logs"
+    folder.mkdir(parents=True)
+    left = folder / "daemon.err"
+    for size, kept in ((50_000, 50_000), (200_000, 0)):
+        left.write_bytes(b"x" * size)
+        with pytest.raises(EngineUnavailable):
+            await start_daemon(daemon_home.places, (), (sys.executable, "-c", ""))
+        assert left.stat().st_size == kept
+
+
 async def test_its_own_words_come_through(daemon_home):
     with pytest.raises(SettingsError, match="threads"):
         await start_daemon(daemon_home.places, ["--threads", "5000"], daemon_home.stand_in)

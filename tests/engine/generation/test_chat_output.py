@@ -230,6 +230,18 @@ def test_thinking_can_be_turned_off(chat, prompting_for, templates):
     assert run.reasoning == ""
 
 
+def test_optional_thinking_asks_nothing_of_a_model_that_cannot(chat, prompting_for, templates):
+    run = chat("Hi", thinking=True, thinking_optional=True, thinking_budget=20)
+    assert (run.reasoning, run.content) == ("", "Hi")
+    assert run.prompt.ids == chat("Hi").prompt.ids
+    assert not prompting_for().thinks
+    # Of one that can, it is asked as ever.
+    thinking = prompting_for(templates.thinking)
+    run = chat("<think>\nhm\n</think>\n\nHi", prompting=thinking, thinking=True, thinking_optional=True)
+    assert (run.reasoning.strip(), run.content) == ("hm", "Hi")
+    assert thinking.thinks
+
+
 def test_a_constraint_holds_after_free_reasoning(chat, prompting_for, templates):
     for template, text in (
         (templates.thinking, '<think>\n"hm"\n</think>\n\n{"a": 1}'),

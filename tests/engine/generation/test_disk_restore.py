@@ -246,6 +246,29 @@ def test_a_disk_that_keeps_nothing_is_not_written_to_for_ever(restarted):
     assert r.runner.patience() is None
 
 
+def test_what_a_failing_disk_lost_is_offered_once_more(restarted):
+    r = restarted()
+    offered, save = [], r.disk.save
+
+    def lose(keys, index, copy):
+        offered.append(index)
+        r.disk.lost += 1
+        r.disk.writable = False
+
+    r.disk.save = lose
+    r.disk.listed.clear()
+    r.submit([5] * 70)
+    r.run()
+    r.now += SAVE_AFTER_SECONDS
+    r.runner.step()
+    assert offered == [0]
+    assert r.runner.patience() is None
+    r.disk.save, r.disk.writable = save, True
+    while r.runner.patience() == 0:
+        r.runner.step()
+    assert len(r.disk.listed) == 4
+
+
 def test_a_continued_sequence_offers_only_what_is_new(restarted):
     r = restarted()
     r.submit([5] * 40)

@@ -1,6 +1,7 @@
 """The disk tier's two threads: what is saved outlives a restart, and no fault of the disk stops anything."""
 
 import errno
+import shutil
 import threading
 
 import numpy as np
@@ -8,9 +9,9 @@ import pytest
 
 from engine.errors import SettingsError
 from engine.generation import chunk_files, disk_tier
-from engine.generation.chunk_files import ChunkFiles
+from engine.generation.chunk_files import HEADER, ChunkFiles
 from engine.generation.chunk_keys import CHUNK_PAGES
-from engine.generation.disk_tier import DiskTier, open_disk_tier, purge
+from engine.generation.disk_tier import DiskRoom, DiskTier, open_disk_tier, purge
 
 PATIENCE = 20.0
 LIMIT = 1 << 20
@@ -21,6 +22,7 @@ class Pages:
 
 
 CHUNK = CHUNK_PAGES * Pages.page_tokens
+FILE_BYTES = HEADER.size + CHUNK_PAGES * Pages.page_bytes
 
 
 @pytest.fixture
@@ -28,9 +30,9 @@ def tier(tmp_path):
     """tier(content=, ...): an open tier, which is closed after the test."""
     made = []
 
-    def make(content="a" * 64, limit=LIMIT, folder=lambda: tmp_path / "kv"):
+    def make(content="a" * 64, limit=LIMIT, folder=lambda: tmp_path / "kv", **options):
         value = content if callable(content) else lambda: content
-        tier = DiskTier(Pages(), value, folder, limit)
+        tier = DiskTier(Pages(), value, folder, limit, **options)
         made.append(tier)
         wait_open(tier)
         return tier
@@ -186,8 +188,10 @@ def test_issue_380_a_chunk_counts_only_once_it_is_on_the_disk(tier, monkeypatch)
     assert t.known(keys) == 1
 
 
-def test_a_full_disk_ends_the_writing_and_nothing_else(tier, monkeypatch):
-    t = tier()
+def test_a_full_disk_ends_the_writing_for_a_while_and_nothing_else(tier, monkeypatch):
+    now = 0.0
+    t = tier(clock=lambda: now)
+    write = ChunkFiles.write
     keys = t.keys(tokens(4))
     save(t, keys[:2])
 
@@ -201,7 +205,53 @@ def test_a_full_disk_ends_the_writing_and_nothing_else(tier, monkeypatch):
     assert "No space left on device" in metrics.message
     assert restored(t, keys[:2]) == ([0, 1], True)
     assert not t.has(keys[2])
+    assert t.lost == 2
     t.save(keys, 3, lambda: pytest.fail("copied for nothing"))
+    now = disk_tier.RETRY_SECONDS - 1
+    assert not t.writable
+    now = disk_tier.RETRY_SECONDS
+    save(t, keys, 2)  # it is still full
+    metrics = t.metrics()
+    assert (metrics.state, metrics.write_failures, t.lost) == ("read-only", 2, 4)
+    monkeypatch.setattr(ChunkFiles, "write", write)
+    t.save(keys, 2, lambda: pytest.fail("copied for nothing"))
+    now = 2 * disk_tier.RETRY_SECONDS
+    save(t, keys, 2)
+    metrics = t.metrics()
+    assert (metrics.state, metrics.message, t.lost) == ("ready", "", 4)
+    assert restored(t, keys) == ([0, 1, 2, 3], True)
+
+
+def test_a_folder_that_was_deleted_is_made_again(tier, tmp_path):
+    """People clear their caches while the daemon runs on for weeks."""
+    t = tier()
+    keys = t.keys(tokens(4))
+    save(t, keys[:2])
+    shutil.rmtree(tmp_path / "kv")
+    save(t, keys, 2)
+    metrics = t.metrics()
+    assert (metrics.state, metrics.write_failures, metrics.writes) == ("ready", 0, 4)
+    assert [t.has(key) for key in keys] == [False, False, True, True]
+    save(t, keys)
+    assert restored(t, keys) == ([0, 1, 2, 3], True)
+    assert (tmp_path / "kv").stat().st_mode & 0o777 == 0o700
+
+
+def test_something_in_the_folders_place_ends_the_writing_and_nothing_else(tier, tmp_path, monkeypatch):
+    t = tier()
+    keys = t.keys(tokens(2))
+    shutil.rmtree(tmp_path / "kv")
+
+    def gone_and_replaced(files, key, payload):
+        (tmp_path / "kv").write_text("in the way")
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+    monkeypatch.setattr(ChunkFiles, "write", gone_and_replaced)
+    save(t, keys)
+    metrics = t.metrics()
+    assert (metrics.state, metrics.write_failures) == ("read-only", 1)
+    assert "cannot hold the KV cache" in metrics.message
+    assert restored(t, keys[:1]) == ([], False)
 
 
 def test_more_than_the_queue_holds_is_dropped(tier, monkeypatch):
@@ -285,8 +335,23 @@ def test_the_models_content_is_its_whole_file(tmp_path, monkeypatch):
         save_keys(t, roots)
     assert len(roots) == 2
     assert open_disk_tier(model, None) is None
-    assert open_disk_tier(model, Pages(), limit=0) is None
+    assert open_disk_tier(model, Pages(), DiskRoom(limit=0)) is None
     assert open_disk_tier(tmp_path / "gone.gguf", Pages()) is None
+
+
+def test_the_user_may_choose_the_folder_and_its_size(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEARTH_HOME", str(tmp_path / "home"))
+    model = tmp_path / "model.gguf"
+    model.write_bytes(b"x")
+    t = open_disk_tier(model, Pages(), DiskRoom(4 * FILE_BYTES, tmp_path / "elsewhere" / "kv"))
+    wait_open(t)
+    keys = t.keys(tokens(20))
+    save(t, keys)
+    kept = sum(file.stat().st_size for file in (tmp_path / "elsewhere/kv").iterdir())
+    t.close(PATIENCE)
+    assert 0 < kept <= 4 * FILE_BYTES
+    assert t.metrics().writes == 20
+    assert not (tmp_path / "home").exists() or not (tmp_path / "home/cache").exists()
 
 
 def save_keys(t, roots):

@@ -47,6 +47,22 @@ def test_a_submitted_request_runs_to_its_end(started, fakes):
     assert events[-1].finish is not None
 
 
+def test_closing_stops_a_load_that_can_be_stopped():
+    loading, stopped = threading.Event(), threading.Event()
+
+    def load():
+        loading.set()
+        assert stopped.wait(PATIENCE)
+        raise InterruptedError
+
+    thread = EngineThread(load, stop_loading=stopped.set)
+    assert loading.wait(PATIENCE)
+    thread.close()
+    assert thread.loaded.is_set()
+    with pytest.raises(EngineUnavailable, match="shut down"):
+        thread.model()
+
+
 def test_closing_while_the_model_loads_waits_for_it_and_frees_it(fakes):
     backend = fakes.Backend()
     loading, go_on = threading.Event(), threading.Event()
@@ -187,6 +203,23 @@ def test_metrics_are_zeros_until_there_is_a_model_and_then_count(started, fakes)
     failed.close()
 
 
+def test_a_page_that_nobody_holds_is_told_when_the_engine_is_closed(fakes, caplog):
+    caplog.set_level("INFO", "engine.generation.thread")
+    for lost in (False, True):
+        backend = fakes.Backend(kv_tokens=64, page=4)
+        thread = EngineThread(lambda backend=backend: LoadedModel(backend, prompting=None))
+        assert thread.loaded.wait(PATIENCE)
+        sequence, _, ended = request(fakes)
+        thread.submit(sequence)
+        assert ended.wait(PATIENCE)
+        backend.references[-1] += lost
+        thread.close()
+    assert [record.getMessage() for record in caplog.records] == [
+        "all KV pages were given back",
+        "KV pages of 4 tokens were not given back",
+    ]
+
+
 def test_issue_677_many_clients_that_come_and_go_at_any_time_leave_nothing_behind(fakes, tmp_path):
     """Each answer is a solo run's, each request ends once, every page is accounted for."""
     backend = fakes.Backend(context_tokens=256, kv_tokens=512)
@@ -215,6 +248,5 @@ def test_issue_677_many_clients_that_come_and_go_at_any_time_leave_nothing_behin
     thread.close()
     assert thread.metrics().evictions > 0
     assert thread.metrics().disk.write_failures == 0
-    thread._runner._cache.clear()
     assert backend.sequences == {}
     assert backend.free_tokens == backend.kv_tokens

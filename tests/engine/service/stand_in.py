@@ -2,7 +2,7 @@
 
 Its models: "slow" never finishes loading, "bad" does not load, "absent" is not there; every other name does.
 A prefix that begins with "#wait" gives one piece and then nothing, "#fail" and "#crash" raise, anything
-else comes back word by word.
+else comes back word by word. A completion of "#sampling" tells the parameters of sampling.
 """
 
 import asyncio
@@ -33,7 +33,8 @@ class Engine:
         yield TextDelta("", tokens=0, finish=FinishReason.STOP)
 
     async def complete(self, request):
-        yield TextDelta(str(request.prompt), finish=FinishReason.LENGTH)
+        told = request.sampling if request.prompt == "#sampling" else request.prompt
+        yield TextDelta(str(told), finish=FinishReason.LENGTH)
 
     async def chat(self, request):
         yield ChatDelta(reasoning="hm")
@@ -58,7 +59,7 @@ class Engine:
         pass
 
 
-def model_opener(context_tokens):
+def model_opener(settings):
     async def open_model(name, threads):
         if name == "absent":
             resolve(name)

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from engine.client.http import ConnectionLost, exchange
+from engine.service.logs import MAX_BYTES
 from engine.service.protocol import HELLO, LOAD, PROTOCOL, STATE
 
 CANARY = "canary-in-the-source"
@@ -253,6 +254,43 @@ def test_a_bad_setting_is_told_with_its_file(daemon_home):
     assert daemon.wait() == 1
 
 
+def test_the_settings_reach_what_they_are_about(daemon_home):
+    (daemon_home.home / "config").mkdir(parents=True)
+    (daemon_home.home / "config/service.toml").write_text(
+        """
+[http]
+allowed_origins = ["http://page"]
+body_mib = 1
+[sampling]
+temperature = 0.25
+top_k = 7
+"""
+    )
+    daemon_home.start("--model", "good")
+
+    async def scenario():
+        async def post(body, **headers):
+            pairs = list(headers.items())
+            async with exchange(
+                daemon_home.places.socket, "POST", "/v1/completions", body=body, headers=pairs
+            ) as response:
+                return response.status, await response.body()
+
+        asked = {"model": "good", "prompt": "#sampling", "top_k": 3}
+        status, answer = await post(json.dumps(asked).encode(), origin="http://page")
+        assert status == 200
+        assert "temperature=0.25, top_k=3, top_p=1.0" in json.loads(answer)["choices"][0]["text"]
+        # The head alone: an answer to it may be lost when the rest of a body is not read.
+        reader, writer = await asyncio.open_unix_connection(daemon_home.places.socket)
+        head = ("POST /v1/completions HTTP/1.1", "host: localhost", "content-type: application/json")
+        writer.write("\r\n".join((*head, f"content-length: {(1 << 20) + 1}", "", "")).encode())
+        assert b" 413 " in await reader.readline()
+        writer.close()
+        assert (await post(json.dumps(asked).encode(), origin="http://other"))[0] == 403
+
+    asyncio.run(scenario())
+
+
 def test_a_long_home_works(daemon_home, monkeypatch, tmp_path):
     home = tmp_path / ("d" * 120)
     monkeypatch.setenv("HEARTH_HOME", str(home))
@@ -280,16 +318,49 @@ def test_tcp_is_loopback_only_and_a_taken_port_is_told(daemon_home):
     assert len(shown) >= 40
 
     def status_of(path, *headers):
-        with socket.create_connection(("127.0.0.1", state["tcp_port"])) as connection:
-            lines = (f"GET {path} HTTP/1.1", "host: localhost", "connection: close", *headers, "", "")
-            connection.sendall("\r\n".join(lines).encode())
-            with connection.makefile("rb") as answer:
-                return int(answer.readline().split()[1])
+        return int(_get_by_tcp(state["tcp_port"], path, *headers).split()[1])
 
     assert status_of("/v1/models") == status_of("/v1/models", "authorization: Bearer wrong") == 401
     assert status_of("/v1/models", f"authorization: Bearer {shown}") == 200
     # The routes that stop and load are the socket's alone.
     assert status_of(HELLO, f"authorization: Bearer {shown}") == 404
+
+
+def _get_by_tcp(port, path, *headers):
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        lines = (f"GET {path} HTTP/1.1", "host: localhost", "connection: close", *headers, "", "")
+        connection.sendall("\r\n".join(lines).encode())
+        with connection.makefile("rb") as answer:
+            return answer.read().decode()
+
+
+def test_what_came_over_the_socket_and_over_tcp_is_counted_together(daemon_home):
+    (daemon_home.home / "config").mkdir(parents=True)
+    (daemon_home.home / "config/service.toml").write_text("tcp_port = 0\n")
+    daemon_home.start()
+    shown = f"authorization: Bearer {(daemon_home.home / 'state/token').read_text().strip()}"
+    port = daemon_home.state()["tcp_port"]
+    asyncio.run(words(daemon_home, "a b"))
+    _get_by_tcp(port, "/v1/models", shown)
+    by_socket = asyncio.run(daemon_home.ask("GET", "/metrics")).decode()
+    by_tcp = _get_by_tcp(port, "/metrics", shown)
+    for told in (by_socket, by_tcp):
+        assert 'hearth_http_requests_total{route="/hearth/v1/infill",status="200"} 1.0' in told
+        assert 'hearth_http_requests_total{route="/v1/models",status="200"} 1.0' in told
+        assert "hearth_generated_tokens_total 2.0" in told
+
+
+def test_a_log_that_has_grown_is_rotated_and_stays_private(daemon_home):
+    folder = daemon_home.home / "logs"
+    folder.mkdir(parents=True)
+    (folder / "daemon.log").write_bytes(b"x" * MAX_BYTES)
+    (folder / "daemon.log").chmod(0o600)
+    daemon = daemon_home.start()
+    daemon_home.stop()
+    assert daemon.wait() == 0
+    assert (folder / "daemon.log.1").read_bytes() == b"x" * MAX_BYTES
+    assert "the daemon runs" in (folder / "daemon.log").read_text()
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
 
 
 def test_another_protocol_is_refused_and_the_greeting_is_not(daemon_home):

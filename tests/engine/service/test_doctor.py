@@ -28,7 +28,7 @@ def actions(report):
 
 def test_a_fresh_machine_lacks_a_model_only(home):
     report = doctor.examine()
-    assert actions(report) == ["Run: hearth models pull"]
+    assert actions(report) == ["Run: hearth models pull qwen2.5-coder-0.5b"]
     assert report.daemon is None
     assert report.machine.cores >= 1
     assert "qwen2" in report.back_ends["native"]
@@ -51,6 +51,7 @@ def test_a_model_that_is_here_tells_what_fits(home, tiny_model, monkeypatch):
     heads, length = gguf.get("qwen2.attention.head_count_kv"), gguf.get("qwen2.embedding_length")
     per_token = 2 * layers * heads * (length // gguf.get("qwen2.attention.head_count")) * 2
     tokens = native.DEFAULT_CONTEXT + 10
+    trained = gguf.get("qwen2.context_length")
     look = machine.look()
     for free, fits in ((size + tokens * per_token, True), (size + 1, False), (0, False), (None, None)):
         values = {name: getattr(look, name) for name in look.__slots__} | {"free_bytes": free}
@@ -59,6 +60,7 @@ def test_a_model_that_is_here_tells_what_fits(home, tiny_model, monkeypatch):
         (fit,) = report.models
         assert (fit.weights_bytes, fit.kv_bytes_per_token, fit.fits) == (size, per_token, fits)
         assert fit.kv_tokens == (tokens if fits else 0)
+        assert (fit.context_tokens, fit.pool_tokens) == (trained, 4 * trained)
         assert bool(report.troubles) == (fits is False)
 
 
@@ -81,7 +83,7 @@ def test_a_missing_extension_is_told(home, monkeypatch):
 def test_a_folder_that_is_in_the_way(home):
     home.home.mkdir()
     (home.home / "cache").write_text("not a folder")
-    assert any("HEARTH_HOME" in action for action in actions(doctor.examine()))
+    assert f"Run: mv {home.home}/cache {home.home}/cache.old" in actions(doctor.examine())
 
 
 def test_a_socket_folder_open_to_others(home):
@@ -92,15 +94,92 @@ def test_a_socket_folder_open_to_others(home):
 
 
 def test_a_full_disk(home, monkeypatch):
-    usage = doctor.shutil.disk_usage("/")._replace(free=1000)
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(doctor, "room", lambda folder: 1000)
     whats = [trouble.what for trouble in doctor.examine().troubles]
     assert sum("Little room" in what for what in whats) == 2
 
 
+def settings(home, text):
+    (home.home / "config").mkdir(parents=True)
+    (home.home / "config/service.toml").write_text(text)
+
+
+def test_a_bad_setting_is_told_and_the_rest_is_looked_at(home):
+    settings(home, "threads = 'x'\n")
+    report = doctor.examine()
+    assert any("The setting threads in" in trouble.what for trouble in report.troubles)
+    assert len(report.models) > 1
+
+
+def test_the_model_of_the_settings_is_what_is_needed(home, tiny_model):
+    settings(home, f"model = '{tiny_model('qwen2')}'\n")
+    assert doctor.examine().troubles == []
+    (home.home / "config/service.toml").write_text("model = '/no/such.gguf'\n")
+    (trouble,) = doctor.examine().troubles
+    assert trouble.what == "There is no model file /no/such.gguf."
+    (home.home / "config/service.toml").write_text("model = 'smollm2-135m'\n")
+    assert actions(doctor.examine()) == ["Run: hearth models pull smollm2-135m"]
+
+
+def test_a_token_that_others_know_and_a_port_that_is_taken(home):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        settings(home, f"tcp_port = {taken.getsockname()[1]}\n")
+        (home.home / "state").mkdir()
+        token = home.home / "state/token"
+        token.write_text("known")
+        token.chmod(0o644)
+        found = doctor.examine().troubles
+    assert any(trouble.action.startswith(f"Run: rm -f '{token}'") for trouble in found)
+    assert any("another program listens there" in trouble.what for trouble in found)
+
+
+def test_the_cache_may_be_elsewhere(home, tmp_path):
+    (tmp_path / "kv").write_text("in the way")
+    settings(home, f"[cache]\nfolder = '{tmp_path}/kv'\n")
+    report = doctor.examine()
+    assert report.folders["kv cache"] == f"{tmp_path}/kv"
+    assert f"Run: mv {tmp_path}/kv {tmp_path}/kv.old" in actions(report)
+
+
 def test_a_running_daemon(home):
-    daemon = home.start()
-    assert doctor.examine().daemon["pid"] == daemon.pid
+    daemon = home.start("--model", "good")
+    report = doctor.examine()
+    assert report.daemon["pid"] == daemon.pid
+    assert len(report.troubles) == 1  # no model is here
+
+
+def test_a_daemon_in_trouble(home, monkeypatch):
+    home.start("--model", "good")
+    state = service.read_state()
+    disk = {"message": "The KV cache is not saved to the disk now: full."}
+    failed = {"state": "failed", "message": "The model bad does not load. Choose another."}
+    told = {"version": "0.0.1", "engine": state["engine"] | failed, "cache": state["cache"] | {"disk": disk}}
+    monkeypatch.setattr(doctor.service, "read_state", lambda: state | told)
+    troubles = {trouble.what: trouble.action for trouble in doctor.examine().troubles}
+    installed = doctor.installed_version()
+    assert "hearth stop" in troubles[f"The engine that runs is version 0.0.1; {installed} is installed."]
+    assert f"The engine runs without a model. {failed['message']}" in troubles
+    assert str(home.home / "cache/kv") in troubles[disk["message"]]
+
+
+def test_a_lock_file_that_cannot_be_opened(home, tmp_path):
+    (tmp_path / "elsewhere").touch()
+    home.places.lock.symlink_to(tmp_path / "elsewhere")
+    assert f"Run: rm -f '{home.places.lock}'" in actions(doctor.examine())
+
+
+def test_what_cannot_be_looked_at_ends_nothing(home, monkeypatch):
+    def refuse():
+        raise PermissionError(13, "Permission denied", "/a/place")
+
+    monkeypatch.setattr(doctor.service, "read_state", refuse)
+    monkeypatch.setattr(doctor, "_EDITORS", {"nvim": ("Neovim", (0, 10))})
+    monkeypatch.setattr(doctor.shutil, "which", lambda program: program)
+    report = doctor.examine()
+    assert any("/a/place" in trouble.what for trouble in report.troubles)
+    assert report.editors
 
 
 def test_a_hung_daemon_is_told_with_its_process(home, monkeypatch):

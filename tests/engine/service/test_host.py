@@ -2,13 +2,15 @@
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 
-from engine.errors import EngineUnavailable, ModelFileError
+from engine.errors import DeadlineExceeded, EngineBusy, EngineUnavailable, ModelFileError
 from engine.generation.embedding import Embeddings
 from engine.generation.metrics import EngineMetrics
 from engine.service.host import RETRY_SECONDS, ModelHost
+from engine.service.http.problems import BadField
 from engine.service.served import ServedModel
 from engine.types import ChatMessage, ChatRequest, EngineStatus, FinishReason, InfillRequest, TextDelta
 
@@ -23,20 +25,23 @@ class Engine:
         self.go = asyncio.Event()
         self.go.set()
         self.failed = False
+        self.failure = EngineUnavailable("The engine stopped.")
 
     async def infill(self, request):
         self.machine.asked.append(self.model)
+        self.machine.times_left.append(request.timeout_s)
         try:
             yield TextDelta(self.model)
             await self.go.wait()
             if self.failed:
-                raise EngineUnavailable("The engine stopped.")
+                raise self.failure
             yield TextDelta("", finish=FinishReason.STOP)
         finally:
             self.machine.ended.append(self.model)
 
     async def warm(self, request):
         self.machine.asked.append(f"warm {self.model}")
+        self.machine.times_left.append(request.timeout_s)
 
     async def tokenize(self, text, *, special):
         return [len(text), special]
@@ -65,7 +70,7 @@ class Engine:
     async def wait_loaded(self):
         await self.machine.gate.wait()
         if self.model in self.machine.broken:
-            raise EngineUnavailable(f"{self.model} does not load.", meaning="m", action="a")
+            raise self.machine.broken[self.model]
 
     async def close(self):
         self.machine.in_memory.discard(self)
@@ -80,9 +85,9 @@ class Machine:
         self.gate = asyncio.Event()
         self.gate.set()
         self.freed = asyncio.Event()
-        self.asked, self.ended, self.broken = [], [], set()
+        self.asked, self.ended, self.broken = [], [], {}
         self.now = 0.0
-        self.threads = []
+        self.threads, self.times_left = [], []
 
     async def known(self, used):
         return (ServedModel(used),)
@@ -109,7 +114,7 @@ def machine():
 async def make_host(machine):
     hosts = []
 
-    def make(idle_seconds=0.0):
+    def make(idle_seconds=0.0, **options):
         hosts.append(
             ModelHost(
                 machine.open,
@@ -117,6 +122,7 @@ async def make_host(machine):
                 default="one",
                 idle_seconds=idle_seconds,
                 clock=lambda: machine.now,
+                **options,
             )
         )
         return hosts[-1]
@@ -247,7 +253,7 @@ async def test_two_waiting_requests_cancelled_at_once_hold_nobody_up(machine, ma
 
 
 async def test_a_failed_load_is_told_to_each_and_the_next_model_works(machine, make_host):
-    machine.broken.add("bad")
+    machine.broken["bad"] = EngineUnavailable("bad does not load.", meaning="m", action="a")
     host = make_host()
     answers = await asyncio.gather(
         *(text(host.infill(REQUEST, "bad")) for _ in range(3)),
@@ -263,7 +269,7 @@ async def test_a_failed_load_is_told_to_each_and_the_next_model_works(machine, m
 
 
 async def test_a_failed_load_is_tried_again_after_a_while_only(machine, make_host):
-    machine.broken.add("bad")
+    machine.broken["bad"] = EngineUnavailable("bad does not load.")
     host = make_host()
     for _ in range(5):
         with pytest.raises(EngineUnavailable):
@@ -277,9 +283,75 @@ async def test_a_failed_load_is_tried_again_after_a_while_only(machine, make_hos
     assert (await host.status()).state == "ready"
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ModelFileError("It is truncated.", meaning="m", action="a"),
+        EngineBusy("Full.", meaning="m", action="a", retry_after=7.5),
+        BadField("model", "It is odd.", action="a"),
+    ],
+    ids=lambda failure: type(failure).__name__,
+)
+async def test_a_failure_is_told_alike_every_time_and_never_as_the_same_exception(
+    machine, make_host, failure
+):
+    machine.broken["bad"] = failure
+    host = make_host()
+    told = []
+    for _ in range(3):
+        with pytest.raises(type(failure)) as caught:
+            await host.load("bad")
+        told.append(caught.value)
+    assert [vars(error) | {"words": str(error)} for error in told] == [
+        vars(failure) | {"words": str(failure)}
+    ] * 3
+    assert len({id(error) for error in told}) == 3
+    assert len(machine.opened) == 1
+
+
+async def test_a_request_waits_for_its_model_no_longer_than_it_may(machine, make_host):
+    machine.gate.clear()
+    host = make_host()
+    with pytest.raises(DeadlineExceeded, match="not in memory within"):
+        await text(host.infill(replace(REQUEST, timeout_s=0.001)))
+    with pytest.raises(DeadlineExceeded):
+        await host.warm(replace(REQUEST, timeout_s=0.001))
+    assert (host.counts.waiting, host.counts.running) == (0, 0)
+    machine.gate.set()
+    assert await text(host.infill(REQUEST)) == "one"
+    assert machine.asked == ["one"]
+
+
+async def test_the_engine_gets_the_time_that_is_left(machine, make_host):
+    machine.gate.clear()
+    host = make_host()
+    asked = asyncio.create_task(text(host.infill(replace(REQUEST, timeout_s=600.0))))
+    warmed = asyncio.create_task(host.warm(replace(REQUEST, timeout_s=500.0)))
+    await settle()
+    machine.now += 100.0
+    machine.gate.set()
+    await asyncio.gather(asked, warmed)
+    assert machine.times_left == [500.0, 400.0]
+
+
+async def test_only_so_many_wait_for_a_model(machine, make_host):
+    machine.gate.clear()
+    host = make_host(max_waiting=2)
+    waiting = [asyncio.create_task(text(host.infill(REQUEST, name))) for name in ("one", "two")]
+    await settle()
+    with pytest.raises(EngineBusy) as caught:
+        await text(host.infill(REQUEST))
+    assert caught.value.retry_after == RETRY_SECONDS
+    machine.gate.set()
+    assert [await task for task in waiting] == ["one", "two"]
+    assert await text(host.infill(REQUEST)) == "two"
+
+
 async def test_the_kind_of_the_error_is_kept(make_host):
-    with pytest.raises(ModelFileError, match="no such model"):
-        await make_host().load("missing")
+    host = make_host()
+    for _ in range(2):
+        with pytest.raises(ModelFileError, match="no such model"):
+            await host.load("missing")
 
 
 async def test_a_fault_becomes_words_without_what_it_quoted(make_host):
@@ -289,12 +361,13 @@ async def test_a_fault_becomes_words_without_what_it_quoted(make_host):
     assert "secret" not in str(caught.value)
 
 
-async def test_an_engine_that_fails_is_replaced_at_the_next_request(machine, make_host):
+@pytest.mark.parametrize("kind", [EngineUnavailable, ModelFileError])
+async def test_an_engine_that_fails_is_replaced_at_the_next_request(machine, make_host, kind):
     host = make_host()
     stream = host.infill(REQUEST)
     await started(stream)
-    machine.opened[0].failed = True
-    with pytest.raises(EngineUnavailable):
+    machine.opened[0].failed, machine.opened[0].failure = True, kind("It stopped.")
+    with pytest.raises(kind):
         await anext(stream)
     assert await text(host.infill(REQUEST)) == "one"
     assert len(machine.opened) == 2

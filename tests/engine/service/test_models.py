@@ -1,14 +1,22 @@
 """Names of models, and real engines behind them."""
 
+import asyncio
+import threading
+from contextlib import aclosing
+
 import numpy as np
 import pytest
 
+from engine.client import in_process
 from engine.client import models as catalogue
-from engine.errors import EngineUnavailable, ModelFileError, RequestError
+from engine.errors import EngineBusy, EngineUnavailable, ModelFileError, RequestError
+from engine.generation.disk_tier import DiskRoom
+from engine.service import models
 from engine.service.host import ModelHost
 from engine.service.models import KnownModels, model_opener
 from engine.service.served import ServedModel
-from engine.types import ChatMessage, ChatRequest
+from engine.service.settings import CacheSettings, ServiceSettings
+from engine.types import ChatMessage, ChatRequest, CompletionRequest, Constraint, ConstraintKind
 
 
 @pytest.fixture
@@ -19,7 +27,7 @@ def home(tmp_path, monkeypatch):
 
 async def test_the_known_are_those_on_this_machine_and_the_one_in_use(home, tiny_model):
     now = 0.0
-    known = KnownModels(lambda: now)
+    known = KnownModels(clock=lambda: now)
     assert await known("mine") == [ServedModel("mine")]
     catalogue.add("mine", tiny_model("qwen2"))
     assert await known("/a/model.gguf") == [ServedModel("/a/model.gguf", ("model",))]
@@ -28,9 +36,18 @@ async def test_the_known_are_those_on_this_machine_and_the_one_in_use(home, tiny
     assert [model.name for model in await known("/a/model.gguf")] == ["mine", "/a/model.gguf"]
 
 
+async def test_a_file_that_is_the_default_may_be_named_while_another_model_is_in_use(home):
+    file = ServedModel("/a/model.gguf", ("model",))
+    assert await KnownModels("/a/model.gguf")("other") == [file, ServedModel("other")]
+    assert await KnownModels("/a/model.gguf")("/a/model.gguf") == [file]
+    assert await KnownModels("a name that is not there")("other") == [ServedModel("other")]
+
+
 @pytest.fixture
 async def host(home):
-    host = ModelHost(model_opener(512), KnownModels(), default="absent", idle_seconds=0)
+    host = ModelHost(
+        model_opener(ServiceSettings(context_tokens=512)), KnownModels(), default="absent", idle_seconds=0
+    )
     yield host
     await host.close()
 
@@ -52,6 +69,46 @@ async def test_a_real_engine_by_its_path(host, tiny_model):
             await host.detokenize([bad])
 
 
+async def test_the_settings_reach_the_engine(home, tiny_model, monkeypatch, tmp_path):
+    rooms = []
+    monkeypatch.setattr(in_process, "open_disk_tier", lambda path, pages, disk: rooms.append(disk))
+    cache = CacheSettings(disk_gib=0.5, folder=str(tmp_path / "kv"))
+    settings = ServiceSettings(context_tokens=2048, max_requests=1, cache=cache)
+    host = ModelHost(model_opener(settings), KnownModels(), default=str(tiny_model("qwen2")), idle_seconds=0)
+    await host.load()
+    assert rooms == [DiskRoom(1 << 29, tmp_path / "kv")]
+    endless = CompletionRequest(
+        (5,), max_tokens=2000, constraint=Constraint(ConstraintKind.REGEX, "a{2000,}")
+    )
+    async with aclosing(host.complete(endless)) as running:
+        await anext(running)
+        with pytest.raises(EngineBusy) as caught:
+            await anext(host.complete(endless))
+        assert caught.value.retry_after >= 1
+    await host.close()
+
+
+async def test_closing_ends_the_check_of_a_file(monkeypatch):
+    begun, ended = threading.Event(), threading.Event()
+
+    def resolve(name, *, report):
+        begun.set()
+        try:
+            while True:
+                report.progress("checking", 1, 2)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(models, "resolve", resolve)
+    host = ModelHost(model_opener(ServiceSettings()), KnownModels(), default="m", idle_seconds=0)
+    loading = asyncio.create_task(host.load())
+    assert await asyncio.to_thread(begun.wait, 30)
+    await host.close()
+    assert await asyncio.to_thread(ended.wait, 30)
+    with pytest.raises(EngineUnavailable, match="shutting down"):
+        await loading
+
+
 async def test_a_name_that_is_not_there_is_told_by_the_catalogue(host):
     with pytest.raises(ModelFileError, match="'absent'"):
         await host.load()
@@ -60,7 +117,7 @@ async def test_a_name_that_is_not_there_is_told_by_the_catalogue(host):
 async def test_a_damaged_file_is_told(host, tmp_path):
     path = tmp_path / "bad.gguf"
     path.write_bytes(b"GGUF" + bytes(100))
-    with pytest.raises(EngineUnavailable, match=r"bad\.gguf"):
+    with pytest.raises(ModelFileError, match=r"bad\.gguf"):
         await host.load(str(path))
     assert (await host.status()).state == "failed"
 

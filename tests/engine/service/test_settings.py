@@ -1,10 +1,13 @@
 """The daemon's settings and its token: files that the user may get wrong."""
 
+from pathlib import Path
+
 import pytest
 
 from engine.errors import SettingsError
 from engine.service.settings import ServiceSettings, read_settings, settings_file
 from engine.service.token import read_or_make_token, token_file
+from engine.types import SamplingParams
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +46,30 @@ def test_whole_numbers_of_minutes_are_fine():
         ("idle = 3", "idle"),
         ("idle_minutes = ", "cannot be read"),
         ("\x00", "cannot be read"),
+        ("max_requests = 0", "max_requests"),
+        ("http = 3", "http"),
+        ("[http]\nport = 3", "http.port"),
+        ("[http]\nallowed_hosts = 'box.lan'", "http.allowed_hosts"),
+        ("[http]\nallowed_hosts = ['http://box.lan']", "http.allowed_hosts"),
+        ("[http]\nallowed_hosts = ['*']", "http.allowed_hosts"),
+        ("[http]\nallowed_hosts = ['Box']", "http.allowed_hosts"),
+        ("[http]\nallowed_origins = ['*']", "http.allowed_origins"),
+        ("[http]\nallowed_origins = ['null']", "http.allowed_origins"),
+        ("[http]\nallowed_origins = ['http://localhost:3000/']", "http.allowed_origins"),
+        ("[http]\nallowed_origins = ['http://*.lan']", "http.allowed_origins"),
+        ("[http]\nbody_mib = 0", "http.body_mib"),
+        ("[http]\nbody_seconds = 0", "http.body_seconds"),
+        ("[http]\nhead_seconds = inf", "http.head_seconds"),
+        ("[http]\nrequest_seconds = -1", "http.request_seconds"),
+        ("[sampling]\ntemperature = -1", "sampling.temperature"),
+        ("[sampling]\ntemperature = nan", "sampling.temperature"),
+        ("[sampling]\ntop_p = 0", "sampling.top_p"),
+        ("[sampling]\ntop_k = 1.5", "sampling.top_k"),
+        ("[sampling]\nmin_p = 2", "sampling.min_p"),
+        ("[sampling]\nrepetition_penalty = 0", "sampling.repetition_penalty"),
+        ("[sampling]\nseed = 1", "sampling.seed"),
+        ("[cache]\ndisk_gib = -1", "cache.disk_gib"),
+        ("[cache]\nfolder = 'here'", "cache.folder"),
     ],
 )
 def test_a_bad_entry_is_told_with_its_file(text, told):
@@ -50,6 +77,59 @@ def test_a_bad_entry_is_told_with_its_file(text, told):
     with pytest.raises(SettingsError, match=told) as caught:
         read_settings({})
     assert str(settings_file()) in caught.value.what
+
+
+def test_a_bad_entry_of_a_table_is_told_with_those_that_there_are():
+    settings_file().write_text("[cache]\ngib = 3\n")
+    with pytest.raises(SettingsError, match="there is no such setting") as caught:
+        read_settings({})
+    assert "Known of [cache] are disk_gib, folder;" in caught.value.action
+
+
+def test_every_table_is_read():
+    settings_file().write_text(
+        """
+max_requests = 8
+[http]
+allowed_hosts = ["box.lan", "box.lan:8080", "192.168.1.2"]
+allowed_origins = ["http://localhost:3000", "app://obsidian.md", "http://[::1]:80"]
+body_mib = 1
+body_seconds = 5
+head_seconds = 0.5
+[sampling]
+temperature = 1
+top_k = 40
+top_p = 0.95
+min_p = 0
+repetition_penalty = 1.1
+[cache]
+disk_gib = 1
+folder = "~/kv"
+"""
+    )
+    settings = read_settings({})
+    assert settings.max_requests == 8
+    assert settings.http.allowed_hosts == ("box.lan", "box.lan:8080", "192.168.1.2")
+    assert settings.http.allowed_origins == ("http://localhost:3000", "app://obsidian.md", "http://[::1]:80")
+    assert (settings.http.body_mib, settings.http.body_seconds, settings.http.head_seconds) == (1, 5.0, 0.5)
+    assert settings.sampling.model_dump() == {
+        "temperature": 1.0,
+        "top_k": 40,
+        "top_p": 0.95,
+        "min_p": 0.0,
+        "repetition_penalty": 1.1,
+    }
+    assert (settings.cache.disk_gib, settings.cache.folder) == (1.0, "~/kv")
+
+
+def test_the_defaults_of_sampling_are_the_engines():
+    assert SamplingParams(**ServiceSettings().sampling.model_dump()) == SamplingParams()
+
+
+def test_the_documents_example_is_the_defaults_but_for_what_it_must_choose(tmp_path):
+    text = (Path(__file__).parents[3] / "docs/service.md").read_text()
+    settings_file().write_text(text.partition("```toml\n")[2].partition("```")[0])
+    assert read_settings({}) == ServiceSettings(tcp_port=8080)
 
 
 def test_bytes_that_are_no_text_are_told():

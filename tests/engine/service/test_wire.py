@@ -21,9 +21,9 @@ def test_every_kind_comes_back_as_it_left(kind, tell):
     assert (back.what, back.meaning, back.action) == ("What.", "Meaning.", "Do.")
 
 
-def test_how_long_to_wait_comes_back():
-    told = error_body(Api.HEARTH, Problem(429, EngineBusy("Full.", retry_after=2.5)))
-    assert error_from_json(told).retry_after == 2.5
+@pytest.mark.parametrize("tell", [error_to_json, lambda error: error_body(Api.HEARTH, Problem(429, error))])
+def test_how_long_to_wait_comes_back(tell):
+    assert error_from_json(tell(EngineBusy("Full.", retry_after=2.5))).retry_after == 2.5
 
 
 @pytest.mark.parametrize("value", [None, [], "error", {}, {"error": "x"}, {"error": None}])

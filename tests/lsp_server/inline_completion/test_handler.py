@@ -172,7 +172,7 @@ async def test_failures_are_an_empty_list_and_a_status_never_an_error(session, e
 async def test_busy_ends_however_the_work_ends(session):
     policy = await session.start()
     message_id = await ask_and_hold(session, policy, session.open("x = "))
-    assert session.notices("didChangeStatus")[-1]["busy"] is True
+    await session.until(lambda: session.notices("didChangeStatus")[-1]["busy"] is True)
     session.notify("$/cancelRequest", {"id": message_id})
     await session.until(lambda: session.notices("didChangeStatus")[-1]["busy"] is False)
 

@@ -43,7 +43,7 @@ entered = threading.Event()
 def work():
     while True:
         entered.set()
-        _native.Model(_native.GgufFile(sys.argv[1]))
+        _native.Model(_native.GgufFile(sys.argv[1]), cancelled=lambda: False)
 class Slow:
     def __del__(self):
         sum(range(3_000_000))

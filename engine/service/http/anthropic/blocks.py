@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Tag
 
-from engine.service.http.fields import Ignored, Name, Strict, Unsupported
+from engine.service.http.fields import Ignored, Name, Strict, Unsupported, kind_of
 from engine.types import ChatMessage, ToolCall
 
 
@@ -44,16 +44,11 @@ class ToolUseBlock(Strict):
     caller: Unsupported = None
 
 
-def _kind(block: object) -> str | None:
-    kind = block.get("type") if isinstance(block, dict) else getattr(block, "type", None)
-    return kind if isinstance(kind, str) else None
-
-
 def _text_or_blocks(content: object) -> str:
     return "blocks" if isinstance(content, list) else "string"
 
 
-OnlyText = Annotated[Annotated[TextBlock, Tag("text")], Discriminator(_kind)]
+OnlyText = Annotated[Annotated[TextBlock, Tag("text")], Discriminator(kind_of)]
 TextContent = Annotated[
     Annotated[str, Tag("string")] | Annotated[list[OnlyText], Tag("blocks")], Discriminator(_text_or_blocks)
 ]
@@ -73,7 +68,7 @@ Block = Annotated[
     | Annotated[RedactedThinkingBlock, Tag("redacted_thinking")]
     | Annotated[ToolUseBlock, Tag("tool_use")]
     | Annotated[ToolResultBlock, Tag("tool_result")],
-    Discriminator(_kind),
+    Discriminator(kind_of),
 ]
 Content = Annotated[
     Annotated[str, Tag("string")] | Annotated[list[Block], Tag("blocks")], Discriminator(_text_or_blocks)

@@ -16,6 +16,7 @@ from engine.service.http.anthropic.blocks import (
     system_text,
     to_messages,
 )
+from engine.service.http.anthropic.context import ContextManagement
 from engine.service.http.fields import (
     MAX_TOOLS,
     Ignored,
@@ -95,15 +96,26 @@ class CountBody(Strict):
     tool_choice: ToolChoiceField | None = None
     thinking: ThinkingSwitch | None = None
     output_config: OutputConfig | None = None
+    context_management: ContextManagement | None = None
     cache_control: Ignored = None
+    thread: dict[str, object] | None = None
 
     def request(self, defaults: Defaults) -> ChatRequest:
         """Raises BadField for fields that do not go together."""
+        if self.thread is not None:
+            # The SDKs' tool runner asks for it always, and by this word knows that it must send all messages.
+            raise BadField(
+                "thread",
+                "Conversations are not kept here; send all messages, without it.",
+                error_code="thread_unsupported_request",
+            )
         system = system_text(self.system)
         messages = [ChatMessage("system", system)] if system else []
         for index, message in enumerate(self.messages):
             _check_blocks(message, f"messages.{index}.content")
             messages += to_messages(message)
+        if self.context_management is not None:
+            messages, _ = self.context_management.apply(messages)
         if self.messages[-1].role == "assistant":
             raise BadField(
                 "messages", "The last message must not be the assistant's: it is not gone on with."
@@ -112,7 +124,7 @@ class CountBody(Strict):
         effort = self.output_config.effort if self.output_config is not None else None
         # In this API a model thinks only when it is asked to.
         switch = self.thinking or ThinkingOff(type="disabled")
-        thinking, budget = thinking_of(defaults, switch=switch, effort=effort if self._thinks else None)
+        thinking = thinking_of(defaults, switch=switch, effort=effort if self._thinks else None)
         return ChatRequest(
             messages=tuple(messages),
             tools=tuple(
@@ -122,9 +134,14 @@ class CountBody(Strict):
             named_tool=named,
             parallel_tool_calls=not getattr(self.tool_choice, "disable_parallel_tool_use", False),
             constraint=self._constraint(),
-            thinking=thinking,
-            thinking_budget=budget,
+            thinking=thinking.on,
+            thinking_optional=thinking.optional,
+            thinking_budget=thinking.budget,
         )
+
+    def unedited(self, defaults: Defaults) -> ChatRequest:
+        """The request before `context_management` took anything out of it."""
+        return self.model_copy(update={"context_management": None}).request(defaults)
 
     @property
     def _thinks(self) -> bool:

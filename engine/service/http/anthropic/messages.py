@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
+from dataclasses import replace
 
 from pydantic import TypeAdapter
 from starlette.responses import JSONResponse
 
 from engine.service.http.answers import EVENT_STREAM, Stream, event
 from engine.service.http.anthropic.body import CountBody, MessagesBody
+from engine.service.http.anthropic.context import CLEAR_THINKING
 from engine.service.http.choices import Gathered, Usage, whole
 from engine.service.http.endpoint import Answer, Asked, Endpoint
 from engine.service.http.fields import new_id
@@ -23,7 +25,8 @@ def endpoints(service: Service) -> list[Endpoint]:
     async def create(asked: Asked) -> Answer:
         body: MessagesBody = asked.body
         model = (await service.model(body.model)).name
-        message = _Message(service, body.request(service.defaults), model)
+        managed = await _managed(service, body, model)
+        message = _Message(service, body.request(service.defaults), model, managed)
         if body.stream:
             return Stream(message.events(), EVENT_STREAM, _failed)
         return JSONResponse(await message.answer())
@@ -31,8 +34,13 @@ def endpoints(service: Service) -> list[Endpoint]:
     async def count(asked: Asked) -> Answer:
         body: CountBody = asked.body
         model = (await service.model(body.model)).name
-        tokens = await service.engine.count_tokens(body.request(service.defaults), model)
-        return JSONResponse({"input_tokens": tokens})
+        counted: dict[str, object] = {
+            "input_tokens": await service.engine.count_tokens(body.request(service.defaults), model)
+        }
+        if body.context_management is not None:
+            original = await service.engine.count_tokens(body.unedited(service.defaults), model)
+            counted["context_management"] = {"original_input_tokens": original}
+        return JSONResponse(counted)
 
     return [
         Endpoint("POST", "/v1/messages", "The next message", create, TypeAdapter(MessagesBody)),
@@ -44,10 +52,35 @@ def _failed(problem: Problem) -> bytes:
     return event(error_body(Api.ANTHROPIC, problem), "error")
 
 
-class _Message:
-    """One request on its way."""
+async def _managed(service: Service, body: CountBody, model: str) -> dict[str, object]:
+    """What an answer tells of the edits that its request asked for."""
+    if body.context_management is None:
+        return {}
+    applied: list[dict[str, object]] = []
+    original = body.unedited(service.defaults)
+    edited, turns = body.context_management.apply(original.messages)
+    if turns:
+        count = service.engine.count_tokens
+        after = await count(replace(original, messages=tuple(edited)), model)
+        applied.append(
+            {
+                "type": CLEAR_THINKING,
+                "cleared_thinking_turns": turns,
+                "cleared_input_tokens": await count(original, model) - after,
+            }
+        )
+    return {"context_management": {"applied_edits": applied}}
 
-    def __init__(self, service: Service, request: ChatRequest, model: str) -> None:
+
+class _Message:
+    """One request on its way.
+
+    managed: what the end of the answer tells of edits.
+    """
+
+    def __init__(
+        self, service: Service, request: ChatRequest, model: str, managed: dict[str, object]
+    ) -> None:
         self._service = service
         self._request = request
         self._usage = Usage()
@@ -58,6 +91,7 @@ class _Message:
             "model": model,
         }
         self._model = model
+        self._managed = managed
 
     async def answer(self) -> dict[str, object]:
         gathered = Gathered()
@@ -73,7 +107,8 @@ class _Message:
             content.append(
                 {"type": "tool_use", "id": call.id, "name": call.name, "input": _arguments(call.arguments)}
             )
-        return {**self._fixed, "content": content, **_end(gathered.last), "usage": self._usage_object()}
+        end = {**_end(gathered.last), "usage": self._usage_object(), **self._managed}
+        return {**self._fixed, "content": content, **end}
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         blocks = _Blocks()
@@ -98,9 +133,8 @@ class _Message:
                 if delta.finish is not None:
                     for closed in blocks.close():
                         yield _event(closed)
-                    yield _event(
-                        {"type": "message_delta", "delta": _end(delta), "usage": self._usage_object()}
-                    )
+                    end = {"delta": _end(delta), "usage": self._usage_object(), **self._managed}
+                    yield _event({"type": "message_delta", **end})
                     yield _event({"type": "message_stop"})
 
     async def _deltas(self) -> AsyncGenerator[ChatDelta, None]:

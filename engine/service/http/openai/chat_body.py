@@ -96,7 +96,7 @@ class ChatBody(Sampled):
         if None not in (self.max_tokens, self.max_completion_tokens):
             raise BadField("max_tokens", "Give it or max_completion_tokens, not both.")
         options = self.chat_template_kwargs
-        thinking, budget = thinking_of(
+        thinking = thinking_of(
             defaults,
             switch=self.thinking,
             enabled=options.enable_thinking if options is not None else None,
@@ -114,8 +114,9 @@ class ChatBody(Sampled):
             named_tool=chosen.named,
             parallel_tool_calls=self.parallel_tool_calls is not False,
             constraint=self._constraint(),
-            thinking=thinking,
-            thinking_budget=budget,
+            thinking=thinking.on,
+            thinking_optional=thinking.optional,
+            thinking_budget=thinking.budget,
             top_logprobs=(self.top_logprobs or 0) if self.logprobs else None,
         )
 

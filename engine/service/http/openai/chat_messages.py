@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from engine.service.http.fields import Ignored, Name, Strict, Unsupported
+from engine.service.http.fields import Ignored, Name, Strict, Unsupported, kind_of
 from engine.types import ChatMessage, ToolCall
 
 
@@ -16,12 +16,7 @@ class TextPart(Strict):
     prompt_cache_breakpoint: Ignored = None
 
 
-def _part_kind(part: object) -> str | None:
-    kind = part.get("type") if isinstance(part, dict) else getattr(part, "type", None)
-    return kind if isinstance(kind, str) else None
-
-
-Part = Annotated[Annotated[TextPart, Tag("text")], Discriminator(_part_kind)]
+Part = Annotated[Annotated[TextPart, Tag("text")], Discriminator(kind_of)]
 
 
 def _content_kind(content: object) -> str:

@@ -39,7 +39,7 @@ class _Response:
         self._service = service
         self._request = request
         self._model = model
-        self._output = Output()
+        self._output = Output(body.declared())
         self._usage = Usage()
         self._sent = 0
         self._fixed: dict[str, object] = {

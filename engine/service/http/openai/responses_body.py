@@ -18,27 +18,22 @@ from engine.service.http.fields import (
 )
 from engine.service.http.openai.fields import Effort, Sampled, TopLogprobs
 from engine.service.http.openai.responses_input import InputItem, to_messages
+from engine.service.http.openai.responses_tools import Declared, ResponseTool, declared_tools
 from engine.service.http.openai.tools import (
     Chosen,
-    FunctionDefinition,
     Word,
     allowed_tools,
     named_tool,
     plain_choice,
 )
+from engine.service.http.problems import BadField
 from engine.service.http.settings import Defaults
 from engine.service.http.thinking import thinking_of
 from engine.types import ChatMessage, ChatRequest, Constraint, ConstraintKind, Tool
 
 
-class ResponseTool(FunctionDefinition):
-    """A function; the Responses API writes it without a level between."""
-
-    type: Literal["function"]
-
-
 class NamedChoice(Strict):
-    type: Literal["function"]
+    type: Literal["function", "custom"]
     name: Name
 
 
@@ -104,6 +99,7 @@ class ResponseBody(Sampled):
     truncation: Literal["disabled"] | None = None
     service_tier: Literal["auto", "default"] | None = None
     metadata: dict[str, str] | None = None
+    client_metadata: Ignored = None
     prompt_cache_key: Ignored = None
     prompt_cache_options: Ignored = None
     prompt_cache_retention: Ignored = None
@@ -120,12 +116,18 @@ class ResponseBody(Sampled):
     def with_logprobs(self) -> bool:
         return "message.output_text.logprobs" in (self.include or ()) or self.top_logprobs is not None
 
+    def declared(self) -> list[Declared]:
+        """The tools, those of namespaces in their place."""
+        return declared_tools(self.tools or ())
+
     def request(self, defaults: Defaults) -> ChatRequest:
         """Raises BadField for fields that do not go together."""
-        tools = tuple(tool.tool() for tool in self.tools or ())
+        tools = tuple(tool.shown for tool in self.declared())
+        if len(tools) > MAX_TOOLS:
+            raise BadField("tools", f"At most {MAX_TOOLS} tools, those of namespaces counted.")
         chosen = self._chosen(tools)
         effort = self.reasoning.effort if self.reasoning is not None else None
-        thinking, budget = thinking_of(defaults, effort=effort)
+        thinking = thinking_of(defaults, effort=effort)
         messages = [ChatMessage("system", self.instructions)] if self.instructions else []
         if isinstance(self.input, str):
             messages.append(ChatMessage("user", self.input))
@@ -140,8 +142,9 @@ class ResponseBody(Sampled):
             named_tool=chosen.named,
             parallel_tool_calls=self.parallel_tool_calls is not False,
             constraint=self._constraint(),
-            thinking=thinking,
-            thinking_budget=budget,
+            thinking=thinking.on,
+            thinking_optional=thinking.optional,
+            thinking_budget=thinking.budget,
             top_logprobs=(self.top_logprobs or 0) if self.with_logprobs else None,
         )
 
@@ -180,8 +183,13 @@ class ResponseBody(Sampled):
             "temperature": self.temperature,
             "text": {"format": {"type": "text"}, **shown.get("text", {})},
             "tool_choice": shown.get("tool_choice", "auto"),
-            "tools": [{"strict": None, "parameters": None, **tool} for tool in shown.get("tools", [])],
+            "tools": [_echoed(tool) for tool in shown.get("tools", [])],
             "top_logprobs": self.top_logprobs,
             "top_p": self.top_p,
             "truncation": "disabled",
         }
+
+
+def _echoed(tool: dict[str, object]) -> dict[str, object]:
+    """A tool as responses repeat it: a function with all its fields."""
+    return {"strict": None, "parameters": None, **tool} if tool["type"] == "function" else tool

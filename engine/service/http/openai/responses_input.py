@@ -8,13 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Tag
 
-from engine.service.http.fields import Ignored, Name, Strict, Unsupported
+from engine.service.http.fields import Ignored, Name, Strict, Unsupported, kind_of
+from engine.service.http.openai.responses_tools import input_arguments, shown_name
 from engine.types import ChatMessage, ToolCall
-
-
-def _kind(value: object) -> str | None:
-    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    return kind if isinstance(kind, str) else None
 
 
 class TextPart(Strict):
@@ -31,7 +27,7 @@ Part = Annotated[
     Annotated[TextPart, Tag("input_text")]
     | Annotated[TextPart, Tag("output_text")]
     | Annotated[TextPart, Tag("text")],
-    Discriminator(_kind),
+    Discriminator(kind_of),
 ]
 Content = Annotated[
     Annotated[str, Tag("string")] | Annotated[list[Part], Tag("parts")],
@@ -54,13 +50,26 @@ class FunctionCallItem(Strict):
     type: Literal["function_call"]
     call_id: Name
     name: Name
+    namespace: Name | None = None
     arguments: str
     id: Ignored = None
     status: Ignored = None
 
 
-class FunctionOutputItem(Strict):
-    type: Literal["function_call_output"]
+class CustomCallItem(Strict):
+    type: Literal["custom_tool_call"]
+    call_id: Name
+    name: Name
+    namespace: Name | None = None
+    input: str
+    id: Ignored = None
+    status: Ignored = None
+
+
+class OutputItem(Strict):
+    """What a function or a custom tool gave back."""
+
+    type: Literal["function_call_output", "custom_tool_call_output"]
     call_id: Name
     output: Content
     id: Ignored = None
@@ -85,13 +94,15 @@ class ReasoningItem(Strict):
 
 def _item_kind(item: object) -> str | None:
     """A message need not say that it is one."""
-    return _kind(item) or "message"
+    return kind_of(item) or "message"
 
 
 InputItem = Annotated[
     Annotated[MessageItem, Tag("message")]
     | Annotated[FunctionCallItem, Tag("function_call")]
-    | Annotated[FunctionOutputItem, Tag("function_call_output")]
+    | Annotated[CustomCallItem, Tag("custom_tool_call")]
+    | Annotated[OutputItem, Tag("function_call_output")]
+    | Annotated[OutputItem, Tag("custom_tool_call_output")]
     | Annotated[ReasoningItem, Tag("reasoning")],
     Discriminator(_item_kind),
 ]
@@ -128,15 +139,16 @@ def _grown(turn: ChatMessage | None, item: InputItem) -> ChatMessage | None:
             return replace(start, reasoning=start.reasoning + text)
         case MessageItem(role="assistant") if not start.content and not start.tool_calls:
             return replace(start, content=_text(item.content))
-        case FunctionCallItem():
-            call = ToolCall(item.call_id, item.name, item.arguments)
+        case FunctionCallItem() | CustomCallItem():
+            arguments = input_arguments(item.input) if isinstance(item, CustomCallItem) else item.arguments
+            call = ToolCall(item.call_id, shown_name(item.name, item.namespace), arguments)
             return replace(start, tool_calls=(*start.tool_calls, call))
         case _:
             return None
 
 
 def _message(item: InputItem) -> ChatMessage:
-    if isinstance(item, FunctionOutputItem):
+    if isinstance(item, OutputItem):
         return ChatMessage("tool", _text(item.output), tool_call_id=item.call_id)
     assert isinstance(item, MessageItem)  # noqa: S101 - the others are of the assistant's turn
     return ChatMessage("user" if item.role == "user" else "system", _text(item.content))

@@ -7,11 +7,12 @@ another closes it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from engine.service.http.fields import new_id
 from engine.service.http.openai.logprobs import chat_logprobs
-from engine.types import ChatDelta, TokenLogprob, ToolCallDelta
+from engine.service.http.openai.responses_tools import CustomInput, Declared
+from engine.types import ChatDelta, TokenLogprob, Tool, ToolCallDelta
 
 Event = dict[str, object]
 
@@ -103,49 +104,83 @@ class Message(OutputItem):
         return {"type": "output_text", "text": self.text, "annotations": [], "logprobs": list(self._logprobs)}
 
 
-class FunctionCall(OutputItem):
-    prefix = "fc_"
+class Call(OutputItem):
+    """A call of a tool: id and index of the call, and the tool as the client declared it."""
 
-    def __init__(self, index: int, call: ToolCallDelta) -> None:
+    def __init__(self, index: int, call: ToolCallDelta, tool: Declared) -> None:
         super().__init__(index)
         self.call = call
+        self.tool = tool
 
-    def item(self, status: str) -> dict[str, object]:
-        return {
-            "type": "function_call",
+    @abstractmethod
+    def grow(self, arguments: str) -> Iterator[Event]:
+        """The events of more of the arguments."""
+
+    def _call(self, status: str) -> dict[str, object]:
+        called: dict[str, object] = {
             "id": self.id,
             "call_id": self.call.id,
-            "name": self.call.name,
-            "arguments": self.text,
+            "name": self.tool.name,
             "status": status,
         }
+        return called if self.tool.namespace is None else {**called, "namespace": self.tool.namespace}
+
+    def _of(self) -> Event:
+        return {"item_id": self.id, "output_index": self.index}
+
+
+class FunctionCall(Call):
+    prefix = "fc_"
+
+    def item(self, status: str) -> dict[str, object]:
+        return {"type": "function_call", "arguments": self.text, **self._call(status)}
 
     def grow(self, arguments: str) -> Iterator[Event]:
         self.text += arguments
-        yield {
-            "type": "response.function_call_arguments.delta",
-            "delta": arguments,
-            "item_id": self.id,
-            "output_index": self.index,
-        }
+        yield {"type": "response.function_call_arguments.delta", "delta": arguments, **self._of()}
 
     def closed(self, status: str) -> Iterator[Event]:
         yield {
             "type": "response.function_call_arguments.done",
             "arguments": self.text,
-            "name": self.call.name,
-            "item_id": self.id,
-            "output_index": self.index,
+            "name": self.tool.name,
+            **self._of(),
         }
         yield from super().closed(status)
 
 
-class Output:
-    """All items of one response."""
+class CustomCall(Call):
+    """A call of a custom tool: what the model writes as arguments is read back as plain text."""
 
-    def __init__(self) -> None:
+    prefix = "ctc_"
+
+    def __init__(self, index: int, call: ToolCallDelta, tool: Declared) -> None:
+        super().__init__(index, call, tool)
+        self._input = CustomInput()
+
+    def item(self, status: str) -> dict[str, object]:
+        return {"type": "custom_tool_call", "input": self._input.text, **self._call(status)}
+
+    def grow(self, arguments: str) -> Iterator[Event]:
+        yield from self._grown(self._input.grow(arguments))
+
+    def closed(self, status: str) -> Iterator[Event]:
+        yield from self._grown(self._input.end())
+        yield {"type": "response.custom_tool_call_input.done", "input": self._input.text, **self._of()}
+        yield from super().closed(status)
+
+    def _grown(self, text: str) -> Iterator[Event]:
+        if text:
+            yield {"type": "response.custom_tool_call_input.delta", "delta": text, **self._of()}
+
+
+class Output:
+    """All items of one response, whose request declared these tools."""
+
+    def __init__(self, tools: Sequence[Declared]) -> None:
+        self._tools = {tool.shown.name: tool for tool in tools}
         self._closed: list[dict[str, object]] = []
-        self._open: Reasoning | Message | FunctionCall | None = None
+        self._open: Reasoning | Message | Call | None = None
 
     def add(self, delta: ChatDelta) -> Iterator[Event]:
         """The events of a piece."""
@@ -160,9 +195,13 @@ class Output:
             assert isinstance(self._open, Message)  # noqa: S101
             yield from self._open.grow(delta.text, delta.logprobs)
         for piece in delta.tool_calls:
-            if not isinstance(self._open, FunctionCall) or self._open.call.index != piece.index:
-                yield from self._next(FunctionCall(self._index(), piece))
-            assert isinstance(self._open, FunctionCall)  # noqa: S101
+            if not isinstance(self._open, Call) or self._open.call.index != piece.index:
+                # An engine elsewhere may let a name through that nobody declared: the client will say so.
+                unknown = Declared(Tool(piece.name), piece.name, namespace=None, custom=False)
+                tool = self._tools.get(piece.name, unknown)
+                kind = CustomCall if tool.custom else FunctionCall
+                yield from self._next(kind(self._index(), piece, tool))
+            assert isinstance(self._open, Call)  # noqa: S101
             if piece.arguments:
                 yield from self._open.grow(piece.arguments)
 
@@ -180,7 +219,7 @@ class Output:
     def _index(self) -> int:
         return len(self._closed) + (self._open is not None)
 
-    def _next(self, item: Reasoning | Message | FunctionCall) -> Iterator[Event]:
+    def _next(self, item: Reasoning | Message | Call) -> Iterator[Event]:
         yield from self.close()
         self._open = item
         yield from item.opened()

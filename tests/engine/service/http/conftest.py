@@ -14,7 +14,7 @@ import uvicorn
 from engine.errors import HearthError, RequestError
 from engine.generation.embedding import Embeddings
 from engine.service.http.app import build_app
-from engine.service.http.heads import PromptHeads
+from engine.service.http.heads import heads_within
 from engine.service.served import ServedModel
 from engine.types import ChatDelta, EngineStatus, FinishReason, TextDelta, Timing, TokenLogprob
 
@@ -136,12 +136,14 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(app, path: Path | None = None, http=PromptHeads) -> AsyncIterator[Served]:
+async def serving(app, path: Path | None = None, head_seconds: float = 15) -> AsyncIterator[Served]:
     """The application on a real uvicorn, on loopback or on a Unix socket."""
     listener = socket.socket(socket.AF_UNIX if path is not None else socket.AF_INET)
     listener.bind(str(path) if path is not None else ("127.0.0.1", 0))
     listener.listen()  # from now on clients can connect: they wait until the server accepts
-    config = uvicorn.Config(app, http=http, ws="none", log_config=None, access_log=False)
+    config = uvicorn.Config(
+        app, http=heads_within(head_seconds), ws="none", log_config=None, access_log=False
+    )
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     url = "http://localhost" if path is not None else f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -226,20 +226,68 @@ async def test_the_system_block_that_changes_each_time_is_left_out(ask, engine):
 
 
 @pytest.mark.parametrize(
-    ("fields", "thinking", "budget"),
+    ("fields", "thinking", "budget", "optional"),
     [
-        ({}, False, None),
-        ({"thinking": {"type": "disabled"}}, False, None),
-        ({"thinking": {"type": "enabled", "budget_tokens": 50}}, True, 50),
-        ({"thinking": {"type": "adaptive"}}, True, None),
-        ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}, True, 2048),
-        ({"output_config": {"effort": "high"}}, False, None),
+        ({}, False, None, False),
+        ({"thinking": {"type": "disabled"}}, False, None, False),
+        ({"thinking": {"type": "enabled", "budget_tokens": 50}}, True, 50, False),
+        ({"thinking": {"type": "adaptive"}}, True, None, True),
+        ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}, True, 2048, True),
+        ({"output_config": {"effort": "high"}}, False, None, False),
     ],
 )
-async def test_every_form_of_thinking(ask, engine, fields, thinking, budget):
+async def test_every_form_of_thinking(ask, engine, fields, thinking, budget, optional):
     response = await ask("/v1/messages", {"model": "tiny", "max_tokens": 99, "messages": USER, **fields})
     assert response.status_code == 200, response.text
     assert (engine.request.thinking, engine.request.thinking_budget) == (thinking, budget)
+    assert engine.request.thinking_optional is optional
+
+
+def thought(text):
+    return {"role": "assistant", "content": [{"type": "thinking", "thinking": text}, SAID]}
+
+
+SAID = {"type": "text", "text": "So."}
+CLEAR = "clear_thinking_20251015"
+
+
+@pytest.mark.parametrize(
+    ("edits", "left"),
+    [
+        ([], ["a", "b", "c"]),
+        ([{"type": CLEAR, "keep": "all"}], ["a", "b", "c"]),
+        ([{"type": CLEAR, "keep": {"type": "all"}}], ["a", "b", "c"]),
+        ([{"type": CLEAR, "keep": {"type": "thinking_turns", "value": 5}}], ["a", "b", "c"]),
+        ([{"type": CLEAR, "keep": {"type": "thinking_turns", "value": 2}}], ["", "b", "c"]),
+        ([{"type": CLEAR}], ["", "", "c"]),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_old_reasoning_is_cleared_as_asked(client, engine, edits, left, stream):
+    counts = iter([30, 50])  # without what was cleared, and with it
+
+    async def count_tokens(request, model=""):
+        return next(counts)
+
+    engine.count_tokens = count_tokens
+    messages = [*USER, thought("a"), *USER, thought("b"), *USER, thought("c"), *USER]
+    options = {"model": "tiny", "max_tokens": 9, "messages": messages, "context_management": {"edits": edits}}
+    if stream:
+        async with client.beta.messages.stream(**options) as events:
+            message = await events.get_final_message()
+    else:
+        message = await client.beta.messages.create(**options)
+    assert [one.reasoning for one in engine.request.messages if one.role == "assistant"] == left
+    cleared = left.count("")
+    applied = message.context_management.applied_edits
+    assert [(edit.type, edit.cleared_thinking_turns, edit.cleared_input_tokens) for edit in applied] == (
+        [(CLEAR, cleared, 20)] if cleared else []
+    )
+
+
+async def test_a_message_whose_context_nobody_manages_does_not_speak_of_it(ask):
+    response = await ask("/v1/messages", {"model": "tiny", "max_tokens": 9, "messages": USER})
+    assert "context_management" not in response.json()
 
 
 async def test_structured_output(client, engine):

@@ -51,10 +51,22 @@ async def test_another_host_is_refused(client, engine, host):
     assert not engine.requests
 
 
-async def test_a_host_may_be_allowed(client):
-    async with client(hosts=frozenset({"box.lan:8080"})) as asking:
-        assert (await asking.get("/health", headers={"host": "box.lan:8080"})).status_code == 200
-        assert (await asking.get("/health", headers={"host": "box.lan"})).status_code == 403
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("box.lan:8080", 200),
+        ("Box.LAN:8080", 200),
+        ("box.lan", 403),
+        ("box.lan:80", 403),
+        ("any.lan", 200),
+        ("any.lan:80", 200),
+        ("any.lan.evil.example", 403),
+        ("evil.example:any.lan", 403),
+    ],
+)
+async def test_a_host_may_be_allowed_with_its_port_or_with_any(client, host, status):
+    async with client(hosts=frozenset({"box.lan:8080", "any.lan"})) as asking:
+        assert (await asking.get("/health", headers={"host": host})).status_code == status
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost", "null"])
@@ -67,9 +79,41 @@ async def test_a_page_is_refused(client, engine, origin):
     assert not engine.requests
 
 
-async def test_an_origin_may_be_allowed_and_still_gets_no_cors_headers(client):
-    async with client(origins=frozenset({"app://obsidian"})) as asking:
-        response = await asking.post("/v1/chat/completions", json=CHAT, headers={"origin": "app://obsidian"})
+PAGE = "http://localhost:3000"
+
+
+async def test_an_allowed_page_may_ask_and_read(client):
+    async with client(origins=frozenset({PAGE}), token=TOKEN) as asking:
+        asked = {"access-control-request-method": "POST", "access-control-request-headers": "x-api-key,x-sdk"}
+        preflight = await asking.options("/v1/chat/completions", headers={"origin": PAGE, **asked})
+        response = await asking.post(
+            "/v1/chat/completions", json=CHAT, headers={"origin": PAGE, "x-api-key": TOKEN}
+        )
+        refused = await asking.post("/v1/chat/completions", json=CHAT, headers={"origin": PAGE})
+    assert (preflight.status_code, response.status_code, refused.status_code) == (200, 200, 401)
+    assert preflight.headers["access-control-allow-headers"] == "x-api-key,x-sdk"
+    assert preflight.headers["access-control-allow-methods"] == "GET, POST"
+    for answer in (preflight, response, refused):
+        assert answer.headers["access-control-allow-origin"] == PAGE
+        assert "Origin" in answer.headers["vary"]
+        assert "access-control-allow-credentials" not in answer.headers
+        assert "*" not in "".join(answer.headers.values())
+
+
+@pytest.mark.parametrize("origin", ["http://localhost:3001", "http://localhost", "https://localhost:3000"])
+async def test_another_page_than_the_allowed_one_is_refused(client, engine, origin):
+    async with client(origins=frozenset({PAGE})) as asking:
+        headers = {"origin": origin, "access-control-request-method": "POST"}
+        preflight = await asking.options("/v1/chat/completions", headers=headers)
+        response = await asking.post("/v1/chat/completions", json=CHAT, headers=headers)
+    assert preflight.status_code == response.status_code == 403
+    assert not any(name.startswith("access-control") for name in [*preflight.headers, *response.headers])
+    assert not engine.requests
+
+
+async def test_a_request_without_an_origin_gets_no_cors_headers(client):
+    async with client(origins=frozenset({PAGE})) as asking:
+        response = await asking.get("/v1/models")
     assert response.status_code == 200
     assert not any(name.startswith("access-control") for name in response.headers)
 

@@ -5,6 +5,10 @@ import asyncio
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from engine.generation.disk_tier import DiskMetrics
+from engine.generation.metrics import EngineMetrics
+from engine.service.http.app import build_app
+from engine.service.http.metrics import Metrics
 from engine.types import TextDelta
 
 HOLE = {"input_prefix": "a", "input_suffix": "b"}
@@ -57,6 +61,51 @@ async def test_what_runs_and_what_was_cut_short(server, metric, engine):
     await engine.closed.wait()
     assert await metric("hearth_streams_running", kind="infill") == 0
     assert await metric("hearth_streams_cancelled_total", kind="infill") == 1
+
+
+async def test_the_engines_own_counts_are_shown_as_they_are_now(engine, serve):
+    now = EngineMetrics(
+        running=2,
+        waiting={"chat": 3},
+        kv_tokens=100,
+        kv_free_tokens=40,
+        evictions=5,
+        preemptions=6,
+        refused=7,
+        expired=8,
+        disk=DiskMetrics("read-only", "full", bytes=9, reads=10, write_failures=1, dropped=11),
+    )
+    told = None
+
+    async def samples(client):
+        text = (await client.get("/metrics")).text
+        families = text_string_to_metric_families(text)
+        return {
+            (sample.name, *sample.labels.values()): sample.value
+            for family in families
+            for sample in family.samples
+        }
+
+    async with serve(build_app(engine, token=None, counters=Metrics(lambda: told))) as served:
+        client = served.client()
+        assert not any("disk" in name for name, *_ in await samples(client))
+        told = now
+        assert (await samples(client)).items() >= {
+            ("hearth_engine_running",): 2,
+            ("hearth_engine_waiting", "chat"): 3,
+            ("hearth_kv_tokens",): 100,
+            ("hearth_kv_free_tokens",): 40,
+            ("hearth_evictions_total",): 5,
+            ("hearth_preemptions_total",): 6,
+            ("hearth_refused_total",): 7,
+            ("hearth_expired_total",): 8,
+            ("hearth_disk_cache_state", "ready"): 0,
+            ("hearth_disk_cache_state", "read-only"): 1,
+            ("hearth_disk_cache_bytes",): 9,
+            ("hearth_disk_cache_chunks_total", "read"): 10,
+            ("hearth_disk_cache_chunks_total", "write-failed"): 1,
+            ("hearth_disk_cache_chunks_total", "dropped"): 11,
+        }.items()
 
 
 async def test_the_document_describes_every_route(server):

@@ -268,22 +268,25 @@ async def test_every_form_of_message(ask, engine, messages, expected):
 
 
 @pytest.mark.parametrize(
-    ("fields", "thinking", "budget"),
+    ("fields", "thinking", "budget", "optional"),
     [
-        ({}, None, None),
-        ({"chat_template_kwargs": {"enable_thinking": False}}, False, None),
-        ({"chat_template_kwargs": {"enable_thinking": True}}, True, None),
-        ({"reasoning_effort": "none"}, False, None),
-        ({"reasoning_effort": "low"}, True, 2048),
-        ({"thinking": {"type": "enabled", "budget_tokens": 50}}, True, 50),
-        ({"thinking": {"type": "disabled"}}, False, None),
-        ({"thinking": {"type": "enabled"}, "reasoning_effort": "minimal"}, True, 512),
+        ({}, None, None, False),
+        ({"chat_template_kwargs": {"enable_thinking": False}}, False, None, False),
+        ({"chat_template_kwargs": {"enable_thinking": True}}, True, None, False),
+        ({"chat_template_kwargs": {"enable_thinking": True}, "reasoning_effort": "low"}, True, 2048, False),
+        ({"reasoning_effort": "none"}, False, None, False),
+        ({"reasoning_effort": "low"}, True, 2048, True),
+        ({"thinking": {"type": "enabled", "budget_tokens": 50}}, True, 50, False),
+        ({"thinking": {"type": "adaptive"}}, True, None, True),
+        ({"thinking": {"type": "disabled"}}, False, None, False),
+        ({"thinking": {"type": "enabled"}, "reasoning_effort": "minimal"}, True, 512, False),
     ],
 )
-async def test_every_form_of_thinking(ask, engine, fields, thinking, budget):
+async def test_every_form_of_thinking(ask, engine, fields, thinking, budget, optional):
     response = await ask("/v1/chat/completions", {"model": "tiny", "messages": USER, **fields})
     assert response.status_code == 200, response.text
     assert (engine.request.thinking, engine.request.thinking_budget) == (thinking, budget)
+    assert engine.request.thinking_optional is optional
 
 
 @pytest.mark.parametrize(

@@ -221,21 +221,23 @@ async def test_every_form_of_input(ask, engine, items, expected):
 @pytest.mark.parametrize(
     ("choice", "expected", "named", "tools"),
     [
-        ("auto", ToolChoice.AUTO, "", 2),
-        ("none", ToolChoice.NONE, "", 2),
-        ("required", ToolChoice.REQUIRED, "", 2),
-        ({"type": "function", "name": "time"}, ToolChoice.NAMED, "time", 2),
+        ("auto", ToolChoice.AUTO, "", 3),
+        ("none", ToolChoice.NONE, "", 3),
+        ("required", ToolChoice.REQUIRED, "", 3),
+        ({"type": "function", "name": "time"}, ToolChoice.NAMED, "time", 3),
         (
             {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "time"}]},
             ToolChoice.REQUIRED,
             "",
             1,
         ),
+        ({"type": "custom", "name": "patch"}, ToolChoice.NAMED, "patch", 3),
     ],
 )
 async def test_every_form_of_tool_choice(ask, engine, choice, expected, named, tools):
+    offered = [TOOL, OTHER, {"type": "custom", "name": "patch"}]
     response = await ask(
-        "/v1/responses", {"model": "tiny", "input": "x", "tools": [TOOL, OTHER], "tool_choice": choice}
+        "/v1/responses", {"model": "tiny", "input": "x", "tools": offered, "tool_choice": choice}
     )
     assert response.status_code == 200, response.text
     assert (engine.request.tool_choice, engine.request.named_tool) == (expected, named)
@@ -243,25 +245,67 @@ async def test_every_form_of_tool_choice(ask, engine, choice, expected, named, t
     assert response.json()["tool_choice"] == choice
 
 
-async def test_what_a_coding_agent_sends(ask, engine):
-    """Every field that Codex sets, with a tool of the plain kind."""
-    body = {
-        "model": "tiny",
-        "instructions": "You are a coding agent.",
-        "input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "x"}]}],
-        "tools": [TOOL],
-        "tool_choice": "auto",
-        "parallel_tool_calls": False,
-        "reasoning": {"effort": "medium", "summary": "auto"},
-        "store": False,
-        "stream": True,
-        "include": ["reasoning.encrypted_content"],
-        "prompt_cache_key": "0197",
-        "text": {"verbosity": "low"},
-    }
-    response = await ask("/v1/responses", body)
-    assert response.status_code == 200, response.text
-    assert engine.request.thinking_budget == 8192
+CUSTOM = {"type": "custom", "name": "patch", "description": "d"}
+SPACE = {"type": "namespace", "name": "crm", "description": "d", "tools": [TOOL, CUSTOM]}
+
+
+async def test_custom_tools_and_namespaces_by_the_client(client, engine):
+    engine.chats = [
+        ChatDelta(tool_calls=(ToolCallDelta(0, "c0", "patch", '{"input": "a\\n'),)),
+        ChatDelta(tool_calls=(ToolCallDelta(0, arguments='b"}'),)),
+        ChatDelta(tool_calls=(ToolCallDelta(1, "c1", "crm.weather", '{"city": "Oslo"}'),)),
+        ChatDelta(tool_calls=(ToolCallDelta(2, "c2", "crm.patch", '{"input": ""}'),)),
+        ChatDelta(finish=FinishReason.TOOL_CALLS, timing=engine.chats[-1].timing),
+    ]
+    options = {"model": "tiny", "input": "x", "tools": [CUSTOM, SPACE]}
+    stream = await client.responses.create(**options, stream=True)
+    events = [event async for event in stream]
+    pieces = [event.delta for event in events if event.type == "response.custom_tool_call_input.delta"]
+    assert pieces == ["a\n", "b"]
+    whole = await client.responses.create(**options)
+    for response in (events[-1].response, whole):
+        custom, function, spaced = response.output
+        assert (custom.type, custom.name, custom.namespace, custom.input) == (
+            "custom_tool_call",
+            "patch",
+            None,
+            "a\nb",
+        )
+        assert (function.type, function.name, function.namespace, function.arguments) == (
+            "function_call",
+            "weather",
+            "crm",
+            '{"city": "Oslo"}',
+        )
+        assert (spaced.name, spaced.namespace, spaced.input) == ("patch", "crm", "")
+        assert [tool.type for tool in response.tools] == ["custom", "namespace"]
+    assert [tool.name for tool in engine.request.tools] == ["patch", "crm.weather", "crm.patch"]
+    # What it gives back on the next turn is what the model wrote.
+    items = [item.model_dump(exclude_none=True) for item in whole.output]
+    results = [{"type": "custom_tool_call_output", "call_id": "c0", "output": "done"}]
+    await client.responses.create(**{**options, "input": [*items, *results]})
+    turn, result = engine.request.messages
+    assert turn.tool_calls == (
+        ToolCall("c0", "patch", '{"input": "a\\nb"}'),
+        ToolCall("c1", "crm.weather", '{"city": "Oslo"}'),
+        ToolCall("c2", "crm.patch", '{"input": ""}'),
+    )
+    assert result == ChatMessage("tool", "done", tool_call_id="c0")
+
+
+async def test_a_call_that_nobody_declared_is_told_as_a_function(client, engine):
+    call = ToolCallDelta(0, "c0", "rumour", "{}")
+    end = ChatDelta(finish=FinishReason.TOOL_CALLS, timing=engine.chats[-1].timing)
+    engine.chats = [ChatDelta(tool_calls=(call,)), end]
+    answer = await client.responses.create(model="tiny", input="x", tools=[CUSTOM])
+    assert (answer.output[0].type, answer.output[0].name) == ("function_call", "rumour")
+
+
+async def test_a_custom_call_that_was_cut_off_is_incomplete(client, engine):
+    call = ToolCallDelta(0, "c0", "patch", '{"input": "a\\')
+    engine.chats = [ChatDelta(tool_calls=(call,), finish=FinishReason.LENGTH, timing=engine.chats[-1].timing)]
+    answer = await client.responses.create(model="tiny", input="x", tools=[CUSTOM])
+    assert (answer.output[0].input, answer.output[0].status) == ("a", "incomplete")
 
 
 @pytest.mark.parametrize(
@@ -272,8 +316,16 @@ async def test_what_a_coding_agent_sends(ask, engine):
         ({"background": True}, "background"),
         ({"conversation": "c"}, "conversation"),
         ({"truncation": "auto"}, "truncation"),
-        ({"tools": [{"type": "web_search"}]}, "tools.0.type"),
+        ({"tools": [{"type": "web_search"}]}, "tools.0"),
         ({"tool_choice": {"type": "web_search"}}, "tool_choice"),
+        ({"tools": [{"type": "namespace", "name": "crm", "tools": []}]}, "tools.0.tools"),
+        ({"tools": [{"type": "namespace", "name": "crm", "tools": [{"type": "mcp"}]}]}, "tools.0.tools.0"),
+        ({"tools": [{**SPACE, "tools": [{**TOOL, "name": f"t{n}"} for n in range(129)]}]}, "tools"),
+        (
+            {"tools": [{**CUSTOM, "format": {"type": "grammar", "syntax": "gbnf", "definition": "x"}}]},
+            "tools.0.format.syntax",
+        ),
+        ({"tools": [SPACE, {**TOOL, "name": "crm.weather"}]}, "tools"),
         ({"include": ["file_search_call.results"]}, "include.0"),
         (
             {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]},

@@ -7,7 +7,6 @@ import socket
 import pytest
 
 from engine.service.http.app import build_app
-from engine.service.http.heads import PromptHeads
 from engine.service.http.settings import Limits
 from engine.types import ChatDelta, TextDelta
 
@@ -98,17 +97,17 @@ async def test_a_body_that_trickles_is_cut_off(counted, serve, engine):
     async with serve(counted(body_seconds=0.2)) as served:
         reader, writer = await served.raw()
         writer.write(head("/v1/chat/completions", len(CHAT)))
-        answering = asyncio.create_task(answer(reader))
+        # Its head and body may come apart; whatever is written after them resets the connection.
+        answering = asyncio.create_task(reader.readuntil(b"0.2 seconds"))
         trickled = 0
         while not answering.done():
             if trickled < len(CHAT) - 1 and not writer.is_closing():
                 writer.write(CHAT[trickled : trickled + 1])
                 trickled += 1
             await asyncio.wait({answering}, timeout=0.02)
-        status, text = answering.result()
+        text = answering.result()
         writer.close()
-    assert status == 408
-    assert b"0.2 seconds" in text
+    assert text.startswith(b"HTTP/1.1 408 ")
     assert not engine.requests
 
 
@@ -206,10 +205,6 @@ async def test_pieces_are_sent_one_by_one(either, engine):
     writer.close()
 
 
-class QuickHeads(PromptHeads):
-    HEAD_SECONDS = 0.2
-
-
 async def trickle(reader, writer, text) -> bytes:
     """Send a byte now and then until the server closes, the last one never; what it answered."""
     answering = asyncio.create_task(reader.read())
@@ -225,14 +220,14 @@ async def trickle(reader, writer, text) -> bytes:
 
 @pytest.mark.parametrize("text", [b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", b"G"])
 async def test_a_head_that_trickles_is_cut_off(engine, serve, text):
-    async with serve(build_app(engine, token=None), http=QuickHeads) as served:
+    async with serve(build_app(engine, token=None), head_seconds=0.2) as served:
         reader, writer = await served.raw()
         assert await trickle(reader, writer, text) == b""
 
 
 async def test_the_second_head_of_a_connection_is_cut_off_too(engine, serve):
     good = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    async with serve(build_app(engine, token=None), http=QuickHeads) as served:
+    async with serve(build_app(engine, token=None), head_seconds=0.2) as served:
         reader, writer = await served.raw()
         writer.write(good)
         await reader.readuntil(b'{"status":"ok"}')
@@ -243,7 +238,7 @@ async def test_a_long_answer_is_not_cut_off_by_the_deadline_of_heads(engine, ser
     """The deadline has passed many times over when the stream goes on."""
     go = asyncio.Event()
     engine.chats = [ChatDelta("Hel"), go, *engine.chats]
-    async with serve(build_app(engine, token=None), http=QuickHeads) as served:
+    async with serve(build_app(engine, token=None), head_seconds=0.2) as served:
         reader, writer = await served.raw()
         writer.write(head("/v1/chat/completions", len(CHAT)) + CHAT)
         await reader.readuntil(b"Hel")

@@ -1,0 +1,1 @@
+"""Many clients, cancellations and killed daemons at once: see `bench.soak.__main__`."""
