@@ -18,7 +18,7 @@ from engine.client import in_process
 
 ROOT = Path(__file__).parents[1]
 
-pytest_plugins = ["tests.fixtures_models", "tests.fixtures_daemon"]
+pytest_plugins = ["tests.fixtures_models", "tests.fixtures_daemon", "tests.fixtures_remote"]
 
 
 def _load(path: Path) -> ModuleType:

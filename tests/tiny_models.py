@@ -110,8 +110,8 @@ class TinyModel:
     fim_keys: bool = False
     pooling: int = 0
     add_eos: bool = False
-    causal: bool = True
     tools: bool = False
+    causal: bool = True
     seed: int = 1
 
     @property

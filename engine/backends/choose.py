@@ -60,7 +60,11 @@ def load_backend(
         return NativeBackend(gguf, threads=threads, context_tokens=context_tokens, cancelled=cancelled)
     if llama_cpp.installed():
         return llama_cpp.LlamaCppBackend(
-            path, read_pooling(gguf), threads=threads, context_tokens=context_tokens, cancelled=cancelled
+            path,
+            read_pooling(gguf),
+            threads=threads,
+            context_tokens=context_tokens,
+            cancelled=cancelled,
         )
     raise ModelFileError(
         f"{path.name} has the architecture '{architecture}'; Hearth's engine runs {', '.join(ours)}.",
@@ -77,7 +81,7 @@ def load_encoder(
 ) -> llama_cpp_encoder.LlamaCppEncoder:
     """Load an embedding model for which `is_encoder` is true.
 
-    cancelled: asked now and then; InterruptedError when it says so.
+    cancelled: as of `load_backend`.
     Raises ModelFileError when it cannot run here, EngineUnavailable when memory is short.
     """
     if not llama_cpp.installed():

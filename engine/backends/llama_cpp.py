@@ -208,8 +208,7 @@ def library() -> ModuleType:
 def load_model(lib: ModuleType, path: Path, cancelled: Callable[[], bool]) -> Any:
     """The model, to be freed by the caller.
 
-    cancelled: asked now and then; InterruptedError when it says so.
-    Raises ModelFileError when llama.cpp cannot run the file.
+    Raises ModelFileError when llama.cpp cannot run the file, InterruptedError when `cancelled` says so.
     """
     params = lib.llama_model_default_params()
     params.n_gpu_layers = 0

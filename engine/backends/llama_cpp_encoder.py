@@ -30,7 +30,7 @@ class LlamaCppEncoder:
 
     threads: None takes one for each physical core.
     context_tokens: the longest text; None takes DEFAULT_CONTEXT, limited by the model.
-    cancelled: asked now and then while the weights are read; InterruptedError when it says so.
+    cancelled: as of `LlamaCppBackend`.
     Raises ModelFileError when llama.cpp cannot run the file, EngineUnavailable when the package or the
         memory is missing.
     """

@@ -24,20 +24,15 @@ Result = TypeVar("Result")
 class EncoderEngine:
     """Implements `engine.service.host.HostedEngine` over an encoder.
 
-    load: loads the model; called on the engine thread, which starts at once. It may raise InterruptedError
-        after `stop_loading`, which may be called on any thread, at any time, and returns at once.
+    load: loads the model; called on the engine thread, which starts at once. It is given what tells whether
+        to give up.
     """
 
-    def __init__(
-        self,
-        model_name: str,
-        load: Callable[[], LlamaCppEncoder],
-        stop_loading: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, model_name: str, load: Callable[[Callable[[], bool]], LlamaCppEncoder]) -> None:
         self._model_name = model_name
-        self._stop_loading = stop_loading
+        self._stopped = Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="hearth-engine")
-        self._loading = self._thread.submit(load)
+        self._loading = self._thread.submit(load, self._stopped.is_set)
         # One call at a time, so that cancelling it stops no other.
         self._turns = EmbeddingTurns(at_once=1)
         self._failure: HearthError | None = None
@@ -108,17 +103,17 @@ class EncoderEngine:
         """Return once the model runs. Raises HearthError, with the reason, when it does not."""
         try:
             await asyncio.shield(asyncio.wrap_future(self._loading))
+        except InterruptedError:
+            raise _ended() from None
         except HearthError as error:
             self._failure = error
             raise error.again() from None
-        except InterruptedError:
-            raise _ended() from None
 
     async def close(self) -> None:
         """Stop what runs and free the model. Later calls raise EngineUnavailable."""
         if not self._closed:
             self._closed = True
-            self._stop_loading()
+            self._stopped.set()
             if self._is_loaded():
                 self._loading.result().cancel()
             self._thread.submit(self._free)
@@ -174,8 +169,8 @@ def _ended() -> EngineUnavailable:
 
 def open_encoder(model_path: Path, *, threads: int | None, context_tokens: int | None) -> EncoderEngine:
     """Start loading an embedding model and return at once; arguments as of `in_process.open_in_process`."""
-    stopped = Event()
-    load = partial(
-        load_encoder, model_path, threads=threads, context_tokens=context_tokens, cancelled=stopped.is_set
-    )
-    return EncoderEngine(model_path.stem, load, stopped.set)
+
+    def load(cancelled: Callable[[], bool]) -> LlamaCppEncoder:
+        return load_encoder(model_path, threads=threads, context_tokens=context_tokens, cancelled=cancelled)
+
+    return EncoderEngine(model_path.stem, load)

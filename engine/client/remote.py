@@ -62,7 +62,7 @@ class RemoteEngine:
 
     async def status(self) -> EngineStatus:
         """The engine's state; loads nothing."""
-        status: EngineStatus = _read(EngineStatus, await self._ask("GET", API + "status"))
+        status: EngineStatus = _read(EngineStatus, await self._ask("GET", API + "status" + self._query))
         return status
 
     async def load(self, threads: int = 0) -> None:

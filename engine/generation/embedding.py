@@ -41,7 +41,10 @@ RELEASE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Embeddings:
-    """vectors: one for each text, of Euclidean length 1, shape (embedding,). tokens: of all texts."""
+    """vectors: one for each text, shape (embedding,), of Euclidean length 1 (a remote's: as it gives them).
+
+    tokens: of all texts.
+    """
 
     vectors: Sequence[NDArray[np.float32]]
     tokens: int

@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from engine.errors import EngineUnavailable, HearthError, RequestError
 from engine.service.facts import DaemonFacts
-from engine.service.host import ModelHost
 from engine.service.protocol import CONTROL, HELLO, LOAD, PROTOCOL, PROTOCOL_HEADER, STATE, STOP
+from engine.service.router import Router
 from engine.service.wire import error_to_json
 from engine.types import EngineStatus
 
@@ -39,9 +39,9 @@ class Control:
     stop: begins the end of the daemon; returns at once.
     """
 
-    def __init__(self, app: ASGIApp, host: ModelHost, facts: DaemonFacts, stop: Callable[[], None]) -> None:
+    def __init__(self, app: ASGIApp, router: Router, facts: DaemonFacts, stop: Callable[[], None]) -> None:
         self._app = app
-        self._host = host
+        self._router = router
         self._facts = facts
         self._stop = stop
 
@@ -82,25 +82,27 @@ class Control:
         except ValidationError:
             return _failed(RequestError('An object {"model": NAME, "threads": N} was expected.'), 400)
         try:
-            await self._host.load(wish.model, wish.threads)
+            await self._router.load(wish.model, wish.threads)
         except HearthError as error:
             return _failed(error, 503)
         return JSONResponse({})
 
     async def _state(self) -> dict[str, object]:
+        host = self._router.host
         try:
-            engine = await self._host.status()
+            engine = await host.status()
         except HearthError as error:
             engine = EngineStatus("failed", message=str(error))
-        metrics = self._host.metrics()
+        metrics = host.metrics()
         return {
             **asdict(self._facts),
             "uptime_s": time.time() - self._facts.started,
             "memory_bytes": resident_bytes(),
-            "current_model": self._host.model,
+            "current_model": host.model,
             "engine": asdict(engine),
-            "requests": asdict(self._host.counts),
+            "requests": asdict(host.counts),
             "cache": asdict(metrics) if metrics is not None else None,
+            "remotes": [asdict(remote) for remote in self._router.states()],
         }
 
 

@@ -30,7 +30,7 @@ from engine.types import SamplingParams
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from engine.service.host import ModelHost
+    from engine.service.router import Router
 
 log = logging.getLogger(__name__)
 
@@ -93,12 +93,14 @@ async def _serve(
     token: str | None,
 ) -> None:
     # Here, so that a process that is not needed ends quickly.
+    from engine.backends.openai.remote import Remote
     from engine.service.control import Control
     from engine.service.host import ModelHost
     from engine.service.http.app import build_app
     from engine.service.http.metrics import Metrics
     from engine.service.http.settings import Defaults, Limits
     from engine.service.models import KnownModels, model_opener
+    from engine.service.router import Router
     from engine.service.web import serving
 
     loop = asyncio.get_running_loop()
@@ -106,16 +108,18 @@ async def _serve(
     host = ModelHost(
         model_opener(settings),
         KnownModels(settings.model),
-        default=settings.model,
+        default="" if settings.remote_model is not None else settings.model,
         threads=settings.threads,
         idle_seconds=settings.idle_minutes * 60,
         max_waiting=settings.max_requests,
     )
+    router = Router(host, [Remote(remote) for remote in settings.remote], default=settings.model)
+    collectors = [router.collector()] if settings.remote else []
     stopping = asyncio.Event()
     app_for = partial(
         build_app,
-        host,
-        counters=Metrics(host.metrics),
+        router,
+        counters=Metrics(host.metrics, collectors),
         limits=Limits(
             body_bytes=settings.http.body_mib << 20,
             body_seconds=settings.http.body_seconds,
@@ -125,12 +129,13 @@ async def _serve(
         hosts=frozenset(settings.http.allowed_hosts),
         origins=frozenset(settings.http.allowed_origins),
     )
-    own = Control(app_for(token=None), host, facts, stopping.set)
+    own = Control(app_for(token=None), router, facts, stopping.set)
     apps: list[tuple[socket.socket, ASGIApp]] = [(unix, own)]
     if tcp is not None:
         apps.append((tcp, app_for(token=token)))
     log.info("the daemon runs, version %s, protocol %s", facts.version, facts.protocol)
-    preloading = asyncio.create_task(_preload(host, settings.model))
+    router.watch()
+    preloading = asyncio.create_task(_preload(router, settings.model))
     try:
         async with serving(
             apps, drain_seconds=settings.drain_seconds, head_seconds=settings.http.head_seconds
@@ -139,10 +144,10 @@ async def _serve(
                 loop.add_signal_handler(number, _told_to_stop, stopping, server.hurry)
             await server.wait(stopping)
             log.info("draining")
-            host.refuse()
+            router.refuse()
     finally:
         preloading.cancel()
-        await host.close()
+        await router.close()
         log.info("the daemon ends")
 
 
@@ -153,10 +158,10 @@ def _told_to_stop(stopping: asyncio.Event, hurry: Callable[[], None]) -> None:
     stopping.set()
 
 
-async def _preload(host: ModelHost, model: str) -> None:
+async def _preload(router: Router, model: str) -> None:
     """Load before the first request comes; a failure is told to those that come."""
     with contextlib.suppress(HearthError):
-        await host.load(model)
+        await router.load(model)
 
 
 def _lock(places: Places) -> Lock:

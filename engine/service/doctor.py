@@ -1,10 +1,11 @@
-"""What `hearth doctor` looks at: the machine, what fits on it, the folders, the daemon, the editors.
+"""What `hearth doctor` looks at: the machine, what fits on it, the folders, the daemon, remotes, the editors.
 
-Nothing here changes anything.
+Nothing here changes anything. Of remotes only their lists of models are asked for.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 from collections.abc import Callable
@@ -16,6 +17,9 @@ from engine import paths
 from engine.backends import llama_cpp
 from engine.backends.choose import is_encoder
 from engine.backends.native import architectures, kv_bytes_per_token, open_gguf, window
+from engine.backends.openai.circuit import Health
+from engine.backends.openai.remote import Remote
+from engine.backends.openai.settings import RemoteSettings
 from engine.catalogue.lookup import all_entries, resolve
 from engine.catalogue.report import size_text
 from engine.catalogue.status import ModelState, ModelStatus, status_of
@@ -27,7 +31,8 @@ from engine.service.folders import check_folder, room
 from engine.service.listen import listen_tcp
 from engine.service.machine import Machine, look, run_tool
 from engine.service.places import check_private, find_places
-from engine.service.settings import ServiceSettings, read_settings
+from engine.service.remotes import RemoteState, state_of
+from engine.service.settings import ServiceSettings, read_settings, settings_file
 from engine.service.token import check_token
 
 _LOW_DISK_BYTES = 1 << 30
@@ -86,6 +91,7 @@ class Report:
     models: list[Fit] = field(default_factory=list)
     folders: dict[str, str] = field(default_factory=dict)
     daemon: dict[str, Any] | None = None
+    remotes: list[RemoteState] = field(default_factory=list)
     editors: dict[str, str] = field(default_factory=dict)
     troubles: list[Trouble] = field(default_factory=list)
 
@@ -93,7 +99,7 @@ class Report:
 def examine() -> Report:
     """Look at everything; whatever is wrong becomes a Trouble, nothing is raised."""
     report = Report(look())
-    for examination in (_settings, _folders, _back_ends, _models, _daemon, _editors):
+    for examination in (_settings, _folders, _back_ends, _models, _daemon, _remotes, _editors):
         try:
             examination(report)
         except HearthError as error:
@@ -130,7 +136,9 @@ def _back_ends(report: Report) -> None:
 
 def _models(report: Report) -> None:
     free, needed = report.machine.free_bytes, report.settings["model"]
-    if needed not in [entry.id for entry in all_entries()]:
+    remote = any(needed in remote["models"] for remote in report.settings["remote"])
+    # Where a remote answers by default, a model of this machine is a choice, not a need.
+    if not remote and needed not in [entry.id for entry in all_entries()]:
         try:
             open_gguf(resolve(needed))
         except HearthError as error:
@@ -235,6 +243,46 @@ def _daemon(report: Report) -> None:
         report.troubles.append(
             Trouble(message, f"Look at the disk and the permissions of {report.folders['kv cache']}.")
         )
+
+
+def _remotes(report: Report) -> None:
+    settings = read_settings({})
+    report.remotes = asyncio.run(_look_at(settings.remote))
+    states = {entry.id: status_of(entry).state for entry in all_entries()}
+    for remote in report.remotes:
+        if states.get(remote.fallback or "", ModelState.READY) != ModelState.READY:
+            report.troubles.append(
+                Trouble(
+                    f"The fallback {remote.fallback} of the remote {remote.name} is not on this machine.",
+                    f"Run: hearth models pull {remote.fallback}",
+                )
+            )
+        if remote.health != Health.UP:
+            for url, reason in remote.reasons.items():
+                report.troubles.append(Trouble(f"{reason} ({url})", _remedy(remote)))
+            continue
+        for problem in remote.problems.values():
+            report.troubles.append(Trouble(problem, f"Mend `models` of {remote.name} in {settings_file()}."))
+
+
+def _remedy(remote: RemoteState) -> str:
+    if remote.health == Health.REFUSED:
+        return f"Mend the settings of {remote.name} in {settings_file()}, then run `hearth stop`."
+    return f"Start the server, or mend `url` of {remote.name} in {settings_file()}."
+
+
+async def _look_at(remotes: list[RemoteSettings]) -> list[RemoteState]:
+    """Each remote, asked now: whether it answers, and for its models."""
+
+    async def look_at(settings: RemoteSettings) -> RemoteState:
+        remote = Remote(settings)
+        try:
+            await remote.connection.look()
+            return state_of(remote)
+        finally:
+            await remote.close()
+
+    return list(await asyncio.gather(*(look_at(settings) for settings in remotes)))
 
 
 def _editors(report: Report) -> None:

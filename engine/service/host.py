@@ -189,7 +189,7 @@ class ModelHost:
         async with self._use(model, counted=False):
             pass
 
-    async def status(self) -> EngineStatus:
+    async def status(self, model: str = "") -> EngineStatus:  # noqa: ARG002
         """What is in memory; loads nothing."""
         if self._closed:
             raise _ended()

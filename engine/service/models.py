@@ -14,6 +14,7 @@ from engine.catalogue.lookup import all_entries, resolve
 from engine.catalogue.status import ModelState, status_of
 from engine.client.encoder import open_encoder
 from engine.client.in_process import open_in_process
+from engine.errors import HearthError
 from engine.generation.disk_tier import DiskRoom
 from engine.service.host import HostedEngine
 from engine.service.served import ServedModel
@@ -32,7 +33,7 @@ def model_opener(settings: ServiceSettings) -> Callable[[str, int], Awaitable[Ho
         finally:
             checking.stopped = True
         context_tokens = settings.context_tokens or None
-        if is_encoder(await asyncio.to_thread(open_gguf, path)):
+        if await asyncio.to_thread(_encodes, path):
             return open_encoder(path, threads=threads or None, context_tokens=context_tokens)
         return open_in_process(
             path,
@@ -43,6 +44,13 @@ def model_opener(settings: ServiceSettings) -> Callable[[str, int], Awaitable[Ho
         )
 
     return open_model
+
+
+def _encodes(path: Path) -> bool:
+    try:
+        return is_encoder(open_gguf(path))
+    except HearthError:
+        return False  # the engine that tries to load it tells what is wrong
 
 
 class _Stopped(Exception):
@@ -79,6 +87,8 @@ class KnownModels:
     async def __call__(self, used: str) -> Sequence[ServedModel]:
         """Whole models of the catalogue, the one in use, and the default; a file's name is its alias.
 
+        used: "" when there is none.
+
         Raises SettingsError when the user's catalogue cannot be read.
         """
         if self._when is None or self._clock() - self._when >= self.SECONDS:
@@ -87,7 +97,7 @@ class KnownModels:
         models = [ServedModel(name) for name in self._names]
         files = [self._default] if os.sep in self._default else []
         for name in dict.fromkeys((*files, used)):
-            if name not in self._names:
+            if name and name not in self._names:
                 models.append(ServedModel(name, (Path(name).stem,) if os.sep in name else ()))
         return models
 

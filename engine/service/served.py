@@ -47,8 +47,8 @@ class Served(Protocol):
         """Prefill the request's prompt; generates nothing."""
         ...
 
-    async def status(self) -> EngineStatus:
-        """What is in memory; loads nothing."""
+    async def status(self, model: str = "") -> EngineStatus:
+        """What is in memory, or, where the name is a remote's model, what is known of that; loads nothing."""
         ...
 
     async def models(self) -> Sequence[ServedModel]:

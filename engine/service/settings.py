@@ -7,10 +7,11 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from engine import paths
+from engine.backends.openai.settings import RemoteSettings, check_together
 from engine.catalogue.entries import DEFAULT_MODEL
 from engine.errors import SettingsError
 
@@ -48,7 +49,7 @@ Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 class Table(BaseModel):
     """A table of settings: every key known, every value of exactly its type."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", hide_input_in_errors=True)
 
 
 class HttpSettings(Table):
@@ -93,13 +94,14 @@ class CacheSettings(Table):
 class ServiceSettings(Table):
     """Every setting of the daemon with its default.
 
-    model: a name of the catalogue or the path of a GGUF file; loaded at the start.
+    model: a name of the catalogue, the path of a GGUF file, or a remote's model; loaded at the start.
     threads: 0 takes one for each physical core.
     context_tokens: the longest prompt and answer together; 0 takes a default that fits.
     max_requests: so many may wait or run; more are refused until one has ended.
     idle_minutes: the model is let go after so long without a request; 0 keeps it.
     tcp_port: listen on this port of the loopback interface too; None does not, 0 takes a free one.
     drain_seconds: how long running requests may go on when the daemon is told to end.
+    remote: servers elsewhere whose models requests may name.
     """
 
     model: Annotated[str, Field(min_length=1)] = DEFAULT_MODEL
@@ -113,9 +115,26 @@ class ServiceSettings(Table):
     http: HttpSettings = HttpSettings()
     sampling: SamplingSettings = SamplingSettings()
     cache: CacheSettings = CacheSettings()
+    remote: Annotated[list[RemoteSettings], Field(max_length=32)] = []
+
+    @field_validator("remote")
+    @classmethod
+    def _together(cls, remotes: list[RemoteSettings]) -> list[RemoteSettings]:
+        check_together(remotes)
+        return remotes
+
+    @property
+    def remote_model(self) -> RemoteSettings | None:
+        """The remote whose model is the default; None when that is a model of this machine."""
+        return next((remote for remote in self.remote if self.model in remote.models), None)
 
 
-_TABLES: dict[str, type[Table]] = {"http": HttpSettings, "sampling": SamplingSettings, "cache": CacheSettings}
+_TABLES: dict[str, type[BaseModel]] = {
+    "http": HttpSettings,
+    "sampling": SamplingSettings,
+    "cache": CacheSettings,
+    "remote": RemoteSettings,
+}
 
 
 def settings_file() -> Path:
@@ -142,17 +161,23 @@ def read_settings(given: dict[str, object]) -> ServiceSettings:
     try:
         return ServiceSettings.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
+        first = error.errors(include_input=False)[0]
         where = "on the command line" if given.get(str(first["loc"][0])) is not None else f"in {path}"
-        raise _unusable(first, where) from error
+        raise _unusable(first, where) from None
 
 
 def _unusable(complaint: ErrorDetails, where: str) -> SettingsError:
-    names = [part for part in complaint["loc"] if isinstance(part, str)]
-    table = _TABLES.get(names[0])
+    table = _TABLES.get(str(complaint["loc"][0]))
     why = "there is no such setting" if complaint["type"] == "extra_forbidden" else complaint["msg"]
     known = ", ".join((table or ServiceSettings).model_fields)
+    of = f"of [{complaint['loc'][0]}] " if table else ""
     return SettingsError(
-        f"The setting {'.'.join(names)} {where} cannot be used: {why}.",
-        action=f"Known {f'of [{names[0]}] ' if table else ''}are {known}; docs/service.md describes them.",
+        f"The setting {_spelled(complaint['loc'])} {where} cannot be used: {why}.",
+        action=f"Known {of}are {known}; docs/service.md describes them.",
     )
+
+
+def _spelled(place: tuple[int | str, ...]) -> str:
+    """Where a setting is, as in `remote[0].url`."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
+    return text.removeprefix(".")

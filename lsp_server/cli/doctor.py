@@ -65,6 +65,9 @@ def _print(report: Report) -> None:
     if (daemon := report.daemon) is not None:
         running = f"runs (process {daemon['pid']}), {daemon['current_model']}: {daemon['engine']['state']}"
     typer.echo(f"\nengine    {running}")
+    for remote in report.remotes:
+        urls = ", ".join(url + (" (down)" if url in remote.reasons else "") for url in remote.urls)
+        typer.echo(f"remote    {remote.name}: {remote.health}, {urls}; models {', '.join(remote.models)}")
     editors = ", ".join(f"{name} {version}" for name, version in report.editors.items())
     typer.echo(f"editors   {editors or 'neither Neovim nor VS Code is on PATH'}")
     for trouble in report.troubles:

@@ -39,7 +39,7 @@ def _lines(state: dict[str, Any]) -> list[str]:
     served = requests["requests"] - requests["running"] - requests["waiting"]
     lines = [
         f"engine    process {state['pid']}, version {state['version']}, since {_span(state['uptime_s'])}",
-        f"model     {state['current_model']}: {engine['state']}",
+        f"model     {state['current_model'] or 'none of this machine'}: {engine['state']}",
     ]
     if engine["message"]:
         lines.append(f"          {engine['message']}")
@@ -54,6 +54,8 @@ def _lines(state: dict[str, Any]) -> list[str]:
     lines.append(f"requests  {served} done, {requests['running']} running, {requests['waiting']} waiting")
     if (cache := state["cache"]) is not None:
         lines += _cache_lines(cache)
+    for remote in state.get("remotes", []):  # one that was started before has none
+        lines += _remote_lines(remote)
     idle = state["idle_minutes"]
     lines.append(f"idle      {f'the model is let go after {idle:g} min' if idle else 'the model is kept'}")
     lines.append(f"socket    {state['socket']}")
@@ -75,6 +77,20 @@ def _cache_lines(cache: dict[str, Any]) -> list[str]:
         f"disk      {disk['state']}, {decimal(disk['bytes'])}",
     ]
     return [*lines, f"          {disk['message']}"] if disk["message"] else lines
+
+
+def _remote_lines(remote: dict[str, Any]) -> list[str]:
+    counts = remote["counts"]
+    models = ", ".join(remote["models"])
+    lines = [f"remote    {remote['name']}: {remote['health']}; {models}"]
+    lines += [f"          {url}: {reason}" for url, reason in remote["reasons"].items()]
+    if not remote["reasons"]:
+        lines += [f"          {problem}" for problem in remote["problems"].values()]
+    lines.append(
+        f"          {counts['requests']} requests, {counts['running']} running, {counts['failed']} failed, "
+        f"{counts['fallbacks']} answered by {remote['fallback'] or 'no fallback'}"
+    )
+    return lines
 
 
 def _span(seconds: float) -> str:

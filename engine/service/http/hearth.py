@@ -80,8 +80,9 @@ def endpoints(service: Service) -> list[Endpoint]:
         await engine.warm(asked.body, asked.query.get("model", ""))
         return Response(status_code=204)
 
-    async def status(_: Asked) -> Answer:
-        return Response(status_adapter.dump_json(await engine.status()), media_type="application/json")
+    async def status(asked: Asked) -> Answer:
+        told = await engine.status(asked.query.get("model", ""))
+        return Response(status_adapter.dump_json(told), media_type="application/json")
 
     texts, chats = TypeAdapter(TextDelta), TypeAdapter(ChatDelta)
     infill_body, complete_body = TypeAdapter(InfillRequest), TypeAdapter(CompletionRequest)

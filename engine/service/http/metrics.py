@@ -8,6 +8,7 @@ from contextlib import aclosing
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.registry import Collector
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -38,11 +39,18 @@ class Metrics:
     """The service's counters, in a registry of their own.
 
     engine: gives the counts of the engine in memory, which are shown beside them; None while there is none.
+    collectors: what others count, shown too.
     """
 
-    def __init__(self, engine: Callable[[], EngineMetrics | None] = lambda: None) -> None:
+    def __init__(
+        self,
+        engine: Callable[[], EngineMetrics | None] = lambda: None,
+        collectors: Sequence[Collector] = (),
+    ) -> None:
         registry = CollectorRegistry()
         EngineCollector(registry, engine)
+        for collector in collectors:
+            registry.register(collector)
         self.registry = registry
         self.requests = Counter(
             "hearth_http_requests",
@@ -147,8 +155,8 @@ class Metered:
     async def warm(self, request: InfillRequest, model: str = "") -> None:
         await self._engine.warm(within(request), model)
 
-    async def status(self) -> EngineStatus:
-        return await self._engine.status()
+    async def status(self, model: str = "") -> EngineStatus:
+        return await self._engine.status(model)
 
     async def models(self) -> Sequence[ServedModel]:
         return await self._engine.models()
@@ -171,7 +179,8 @@ class Metered:
     async def _measured(self, kind: str, stream: AsyncGenerator[Delta, None]) -> AsyncGenerator[Delta, None]:
         metrics = self._metrics
         last = time.monotonic()
-        begun = counted = ended = False
+        begun = ended = False
+        timing: Timing | None = None
         between = metrics.between_tokens.labels(kind)
         with metrics.running.labels(kind).track_inprogress():
             try:
@@ -184,12 +193,13 @@ class Metered:
                         elif delta.tokens > 0:
                             between.observe((now - last) / delta.tokens)
                         last = now
-                        if delta.timing is not None and not counted:
-                            metrics.count_prompt(delta.timing)
-                            counted = True
+                        timing = delta.timing or timing
                         metrics.generated_tokens.inc(delta.tokens)
                         ended = delta.finish is not None
                         yield delta
             finally:
+                # The last one: a remote may tell the length of the prompt at the end alone.
+                if timing is not None:
+                    metrics.count_prompt(timing)
                 if not ended:
                     metrics.cancelled.labels(kind).inc()

@@ -67,7 +67,7 @@ def encoder():
 
 @pytest.fixture
 async def engine(encoder):
-    engine = EncoderEngine("scripted", lambda: encoder)
+    engine = EncoderEngine("scripted", lambda _: encoder)
     await engine.wait_loaded()
     yield engine
     await engine.close()
@@ -139,7 +139,7 @@ async def test_a_failure_of_the_engine_is_its_state_from_then_on(engine, encoder
 
 
 async def test_loading_that_fails_is_told():
-    def load():
+    def load(_):
         raise ModelFileError("No such thing.")
 
     engine = EncoderEngine("broken", load)
@@ -150,25 +150,10 @@ async def test_loading_that_fails_is_told():
     await engine.close()
 
 
-async def test_a_load_can_be_given_up():
-    stopped = threading.Event()
-
-    def load():
-        assert stopped.wait(PATIENCE)
-        raise InterruptedError
-
-    engine = EncoderEngine("slow", load, stopped.set)
-    waiting = asyncio.create_task(engine.wait_loaded())
-    await asyncio.sleep(0)
-    await engine.close()
-    with pytest.raises(EngineUnavailable):
-        await waiting
-
-
 async def test_while_loading_calls_are_refused(encoder):
     gate = threading.Event()
 
-    def load():
+    def load(_):
         assert gate.wait(PATIENCE)
         return encoder
 
@@ -179,6 +164,23 @@ async def test_while_loading_calls_are_refused(encoder):
     gate.set()
     await engine.close()
     assert encoder.closed
+
+
+async def test_closing_gives_up_a_load():
+    entered = threading.Event()
+
+    def load(stopped):
+        entered.set()
+        while not stopped():
+            pass
+        raise InterruptedError
+
+    engine = EncoderEngine("slow", load)
+    loading = asyncio.create_task(engine.wait_loaded())
+    assert await asyncio.to_thread(entered.wait, PATIENCE)
+    await engine.close()
+    with pytest.raises(EngineUnavailable, match="shut down"):
+        await loading
 
 
 async def test_closing_stops_what_runs_and_frees_the_model(engine, encoder):

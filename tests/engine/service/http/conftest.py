@@ -83,7 +83,7 @@ class ScriptedEngine:
         self.requests.append(request)
         self.models_asked.append(model)
 
-    async def status(self):
+    async def status(self, model=""):
         return EngineStatus(self.state, "tiny", context_tokens=512, message="secret reason")
 
     async def models(self):
