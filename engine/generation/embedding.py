@@ -138,6 +138,7 @@ async def embed_texts(
     waiting = deque(enumerate(texts))
     running: dict[int, tuple[Request, PooledText]] = {}
     vectors: dict[int, NDArray[np.float32]] = {}
+    at_once = TEXTS_AT_ONCE
 
     def submit(index: int, ids: NDArray[np.int32]) -> None:
         def emit(event: Event) -> None:
@@ -151,10 +152,14 @@ async def embed_texts(
 
     try:
         while waiting or running:
-            while waiting and len(running) < TEXTS_AT_ONCE:
+            while waiting and len(running) < at_once:
                 submit(*waiting.popleft())
             index, event = await events.get()
             _, pooled = running.pop(index)
+            if isinstance(event, EngineBusy) and running:  # its queue is short, or full of others
+                at_once = len(running)
+                waiting.appendleft((index, texts[index]))
+                continue
             if isinstance(event, HearthError):
                 raise event
             vectors[index] = pooled.vector()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
+from collections.abc import Awaitable
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import TypeVar
@@ -18,6 +20,7 @@ HEADER = "X-Request-Timeout"
 LONGEST_SECONDS = 86_400.0
 
 Request = TypeVar("Request", InfillRequest, CompletionRequest, ChatRequest)
+Result = TypeVar("Result")
 
 # Of the HTTP request that this task answers, as a reading of time.monotonic. The context is the task's, so no
 # route can forget to hand it on.
@@ -42,6 +45,19 @@ def within(request: Request) -> Request:
     if left == math.inf:
         return request
     return replace(request, timeout_s=left if request.timeout_s is None else min(left, request.timeout_s))
+
+
+async def limited(work: Awaitable[Result]) -> Result:
+    """What the work gives; cancelled when the HTTP request's time is over. Raises DeadlineExceeded."""
+    left = _ends.get() - time.monotonic()
+    try:
+        async with asyncio.timeout(None if left == math.inf else left):
+            return await work
+    except TimeoutError:
+        raise DeadlineExceeded(
+            "The request's time was over before all of it was done.",
+            action="Try again later, ask for less at once or give it more time.",
+        ) from None
 
 
 def _seconds(text: str) -> float:

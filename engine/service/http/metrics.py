@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.generation.embedding import Embeddings
 from engine.generation.metrics import EngineMetrics
-from engine.service.http.deadlines import within
+from engine.service.http.deadlines import limited, within
 from engine.service.http.endpoint import Answer, Asked, Endpoint
 from engine.service.http.engine_metrics import EngineCollector
 from engine.service.served import Served, ServedModel
@@ -171,7 +171,7 @@ class Metered:
         return await self._engine.count_tokens(request, model)
 
     async def embed(self, texts: Sequence[str], model: str = "") -> Embeddings:
-        made = await self._engine.embed(texts, model)
+        made = await limited(self._engine.embed(texts, model))
         self._metrics.embedded_texts.inc(len(made.vectors))
         self._metrics.embedded_tokens.inc(made.tokens)
         return made

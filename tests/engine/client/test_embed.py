@@ -78,6 +78,15 @@ async def test_they_leave_completions_as_they_are_and_no_page_behind(engine):
     assert backend.free_tokens == backend.kv_tokens
 
 
+async def test_a_short_queue_makes_them_slower_and_does_not_refuse_them(tiny_model):
+    engine = open_in_process(tiny_model("qwen2"), threads=1, context_tokens=256, max_requests=1)
+    await engine.wait_loaded()
+    try:
+        assert len((await engine.embed(TEXTS[:2] * 5)).vectors) == 10
+    finally:
+        await engine.close()
+
+
 async def test_cancelling_ends_them_and_frees_their_pages(engine):
     free = await idle(engine)
     task = asyncio.create_task(engine.embed([f"{i} " * 150 for i in range(50)]))

@@ -148,6 +148,16 @@ async def test_too_many_tokens_to_embed_at_once(client):
         await client.embeddings.create(model="tiny", input=["a " * 250] * 1500)
 
 
+async def test_embeddings_end_when_their_time_is_over(running):
+    body = {"model": "tiny", "input": [f"{n} " * 100 for n in range(500)]}
+    response = await running.client().post("/v1/embeddings", json=body, headers={"X-Request-Timeout": "0.3"})
+    assert response.status_code == 504
+    assert "time was over" in response.json()["error"]["message"]
+    while (await running.host.status()).state != "ready":
+        await asyncio.sleep(0)
+    assert running.host.metrics().prefilled_tokens < 500 * 200
+
+
 async def test_a_client_that_leaves_ends_its_embeddings(running):
     body = {"model": "tiny", "input": [f"{n} " * 100 for n in range(500)]}
     asking = asyncio.create_task(running.client().post("/v1/embeddings", json=body))
