@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from engine.catalogue.entries import DEFAULT_MODEL
 from engine.client.link import DaemonLink
 from engine.client.remote import RemoteEngine
+from engine.service.settings import read_settings
 
 
 async def connect(model: str = "", *, threads: int = 0) -> RemoteEngine:
     """An engine whose model is in the daemon's memory, starting and loading what is not there yet.
 
-    model: a name of the catalogue or the path of a GGUF file; "" is the default model.
+    model: a name of the catalogue, the path of a GGUF file, or a remote's model; "" is the service's default.
     threads: worker threads, for all clients of the daemon; 0 leaves it as it is.
-    Raises HearthError: the daemon cannot start, or the model cannot be loaded.
+    Raises HearthError: the service's settings are wrong, the daemon cannot start, the model cannot be loaded.
     """
-    name = _name(model or DEFAULT_MODEL)
+    name = _name(model or read_settings({}).model)
     arguments = ["--model", name, *(["--threads", str(threads)] if threads else [])]
     engine = RemoteEngine(DaemonLink(arguments), name)
     await engine.load(threads)

@@ -7,7 +7,7 @@ local M = {}
 ---@field languages? table<string, boolean> switch single languages on or off, by LSP language id
 ---@field exclude? string[] path patterns of files that get no suggestions
 ---@field mode? "auto"|"single"|"multi" how long a suggestion may be
----@field model? string name in the catalogue; "" is the default model
+---@field model? string name in the catalogue, or of a remote; "" is the default of the service
 ---@field maxTokens? integer most tokens of one suggestion
 ---@field threads? integer CPU threads; 0 lets the server choose
 
