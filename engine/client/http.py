@@ -7,6 +7,7 @@ takes by itself; and closing the connection is how a request is cancelled, so th
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ import h11
 
 _READ_BYTES = 1 << 16
 _LONGEST_LINE = 1 << 24
+_BACKLOG_FULL_SECONDS = 0.01
 
 Headers = Sequence[tuple[str, str]]
 
@@ -76,16 +78,13 @@ class Response:
 
 @asynccontextmanager
 async def exchange(
-    socket: Path, method: str, target: str, *, body: bytes = b"", headers: Headers = ()
+    path: Path, method: str, target: str, *, body: bytes = b"", headers: Headers = ()
 ) -> AsyncIterator[Response]:
     """Send a request and give the answer once its head is there; leaving the block closes the connection.
 
     Raises NotListening, ConnectionLost.
     """
-    try:
-        reader, writer = await asyncio.open_unix_connection(socket)
-    except OSError as error:
-        raise NotListening from error
+    reader, writer = await _connect(path)
     try:
         connection = h11.Connection(h11.CLIENT)
         head = h11.Request(
@@ -113,3 +112,26 @@ async def exchange(
         yield response
     finally:
         writer.transport.abort()
+
+
+async def _connect(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Waits while more connections than the daemon has room for wait to be accepted. Raises NotListening.
+
+    Not by asyncio alone: it takes a Unix socket whose `connect` would block for one that is connecting.
+    """
+    connecting = socket.socket(socket.AF_UNIX)
+    try:
+        connecting.setblocking(False)
+        while True:
+            try:
+                connecting.connect(str(path))
+                break
+            except BlockingIOError:
+                await asyncio.sleep(_BACKLOG_FULL_SECONDS)
+        return await asyncio.open_unix_connection(sock=connecting)
+    except OSError as error:
+        connecting.close()
+        raise NotListening from error
+    except BaseException:
+        connecting.close()
+        raise
