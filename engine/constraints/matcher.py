@@ -175,6 +175,11 @@ def _refused(what: str, error: str) -> RequestError:
             f"The {what} uses {names}, which cannot be enforced.",
             action="Leave that out, and check it in the answer.",
         )
+    if "NoExtensionBias" in error:  # llguidance's words for a rule that is nothing but itself
+        return RequestError(
+            f"The {what} cannot be enforced: a reference in it leads back to itself.",
+            action="Give what is referred to a form of its own.",
+        )
     return RequestError(
         f"The {what} cannot be enforced: {_words(error)}.", action=f"Correct or simplify the {what}."
     )

@@ -150,6 +150,13 @@ def nested(depth):
         (lambda: schema("{"), "not JSON"),
         (lambda: schema({"$ref": "http://example.com/schema"}), "example.com"),
         (lambda: schema({"$ref": "#/$defs/none"}), "none"),
+        (lambda: schema({"$ref": "#"}), "leads back to itself"),
+        (
+            lambda: schema(
+                {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}
+            ),
+            "leads back to itself",
+        ),
         (lambda: schema({"type": "string", "pattern": "("}), "unclosed group"),
         (lambda: schema({"allOf": [{"type": "string"}, {"type": "integer"}]}), "incompatible"),
         (lambda: schema(nested(100)), "deeper than 64"),

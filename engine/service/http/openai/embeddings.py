@@ -25,19 +25,16 @@ MAX_TEXTS = 2048
 
 class EmbeddingsBody(Strict):
     model: Name
-    input: (
-        Text
-        | Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)]
-        | list[TokenId]
-        | list[list[TokenId]]
-    )
+    input: Text | Annotated[list[Text], Field(min_length=1)] | list[TokenId] | list[list[TokenId]]
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: Unsupported = None
     user: Ignored = None
 
     def texts(self) -> list[str]:
-        """Raises BadField for token ids: they are another tokenizer's."""
+        """Raises BadField for too many, and for token ids: they are another tokenizer's."""
         given = [self.input] if isinstance(self.input, str) else self.input
+        if len(given) > MAX_TEXTS:
+            raise BadField("input", f"It has {len(given)} entries; one call may have {MAX_TEXTS}.")
         texts = [text for text in given if isinstance(text, str)]
         if len(texts) != len(given) or not texts:
             raise BadField("input", "Token ids are not supported; send text.")

@@ -148,6 +148,11 @@ async def test_too_many_tokens_to_embed_at_once(client):
         await client.embeddings.create(model="tiny", input=["a " * 250] * 1500)
 
 
+async def test_too_many_texts_to_embed_at_once(client):
+    with pytest.raises(openai.BadRequestError, match=r"input: It has 2049 entries; one call may have 2048"):
+        await client.embeddings.create(model="tiny", input=["a"] * 2049)
+
+
 async def test_embeddings_end_when_their_time_is_over(running):
     body = {"model": "tiny", "input": [f"{n} " * 100 for n in range(500)]}
     response = await running.client().post("/v1/embeddings", json=body, headers={"X-Request-Timeout": "0.3"})
