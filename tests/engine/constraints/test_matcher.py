@@ -173,7 +173,7 @@ def nested(depth):
         (lambda: schema({"properties": {f"p{i}": {} for i in range(500)}}), "400 members"),
         (lambda: output_grammar(Constraint(ConstraintKind.LARK, "")), "start|empty"),
     ],
-    ids=range(24),
+    ids=range(26),
 )
 def test_what_cannot_be_enforced_is_refused_in_words(compiler, grammar, words):
     with pytest.raises(RequestError, match=words) as error:

@@ -10,6 +10,7 @@ from engine.backends.openai.settings import RemoteSettings
 from engine.errors import EngineBusy, PromptTooLong
 from engine.service.host import ModelHost
 from engine.service.http.app import build_app
+from engine.service.http.metrics import Metrics
 from engine.service.router import Router
 from engine.types import (
     ChatDelta,
@@ -49,7 +50,7 @@ async def near(engine, serve, monkeypatch):
         }
         host = ModelHost(nothing, known, default="", idle_seconds=0)
         router = Router(host, [Remote(RemoteSettings.model_validate(settings))], default="near")
-        app = build_app(router, token=None, collectors=[router.collector()])
+        app = build_app(router, token=None, counters=Metrics(collectors=[router.collector()]))
         try:
             async with serve(app) as near:
                 yield near
