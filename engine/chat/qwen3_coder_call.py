@@ -92,6 +92,9 @@ class _Parameters:
             return False
         reader.take(1)
         key = key.strip(" \"'")
+        if key in self._seen:  # nobody can tell which of the two was meant
+            self._arguments(separator + quoted(key)[:-1])
+            return False
         self._arguments(separator + quoted(key) + ": ")
         self._seen.add(key)
         value = RawValue(types_of(self._properties.get(key), self._schema))

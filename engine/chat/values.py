@@ -65,32 +65,36 @@ class RawValue:
     def __init__(self, types: frozenset[str]) -> None:
         self._types = types
         self._streams = types <= {"string", "null"} and "string" in types
-        self._held = ""
+        self._parts: list[str] = []
         self._begun = False
 
     def feed(self, text: str) -> str:
         """JSON text that is certain now."""
-        self._held += text
+        self._parts.append(text)
         if not self._streams or (not self._begun and self._may_be_null()):
             return ""
         quote, self._begun = "" if self._begun else '"', True
-        held, self._held = self._held, ""
+        held = self._held()
+        self._parts.clear()
         return quote + quoted(held)[1:-1]
 
     def finish(self) -> str:
         """The rest of the value's JSON text."""
         if self._begun:
             return '"'
-        return typed_json(self._held, self._types)
+        return typed_json(self._held(), self._types)
 
     def cut(self) -> str:
         """What is held, when the text ends inside the value."""
         if self._streams and not self._begun:
-            return '"' + quoted(self._held)[1:-1]
-        return self._held
+            return '"' + quoted(self._held())[1:-1]
+        return self._held()
+
+    def _held(self) -> str:
+        return "".join(self._parts)
 
     def _may_be_null(self) -> bool:
-        return "null".startswith(self._held) if "null" in self._types else not self._held
+        return ("null" if "null" in self._types else "").startswith(self._held())
 
 
 def quoted(text: str) -> str:

@@ -257,6 +257,14 @@ def test_a_key_cut_off_or_broken_is_given_as_far_as_it_came(parse, text):
     assert parse(text).calls == [("read", '{"KEY', False)]
 
 
+def test_a_call_that_gives_a_parameter_twice_is_not_whole(parse):
+    text = (
+        "<tool_call>\n<function=read>\n<parameter=path>\na\n</parameter>\n<parameter=path>\nb\n</parameter>\n"
+    )
+    parsed = parse(text + "</function>\n</tool_call>")
+    assert parsed.calls == [("read", '{"path": "a", "path', False)]
+
+
 def test_a_value_cut_off_is_given_as_far_as_it_came(parse):
     parsed = parse("<tool_call>\n<function=write>\n<parameter=text>\nabc\nde", cut=True)
     assert parsed.calls == [("write", '{"text": "abc\\nde', None)] or parsed.calls == [
