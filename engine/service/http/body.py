@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -16,12 +17,20 @@ T = TypeVar("T")
 MAX_DEPTH = 64
 """Levels of nesting; templates, schemas and serialisers recurse over what is let through."""
 
+MAX_VALUES = 1 << 18
+"""Values in a body, members of arrays and objects: enough for the ids of the longest prompt. To check one,
+and to tell what is wrong with it, takes microseconds of the event loop that all requests share."""
+
+# Complaints that are looked at for the likeliest one: there may be one for each value of the body.
+_MOST_COMPLAINTS = 1_000
+
 
 def parse_json(body: bytes) -> object:
     """The value of a JSON text. Raises BadField for anything that two readers might read differently.
 
     Refused beside what is no JSON: text that is not UTF-8, a name twice in one object, NaN and infinities,
-    numbers beyond a double, half a surrogate pair, and nesting deeper than MAX_DEPTH.
+    numbers beyond a double, half a surrogate pair, nesting deeper than MAX_DEPTH, more than
+    MAX_VALUES values.
     """
     try:
         text = body.decode("utf-8")
@@ -37,7 +46,7 @@ def parse_json(body: bytes) -> object:
         raise _too_deep() from None
     except ValueError:  # an integer with more digits than Python converts
         raise BadField("", "The body has a number that is too long.") from None
-    _check_depth(value)
+    _check_shape(value)
     # Only an escape can make half a pair: as bytes it would not have been UTF-8.
     if "\\ud" in text or "\\uD" in text:
         _check_surrogates(value)
@@ -59,8 +68,8 @@ def read_body(body: bytes, adapter: TypeAdapter[T]) -> T:
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise BadField(_printable(twice), "The field is there twice.")
     return made
 
@@ -76,9 +85,13 @@ def _finite(text: str) -> float:
     return number
 
 
-def _check_depth(value: object) -> None:
+def _check_shape(value: object) -> None:
     level: list[object] = [value]
+    values = 1
     for _ in range(MAX_DEPTH):
+        values += sum(len(parent) for parent in level if isinstance(parent, (dict, list)))
+        if values > MAX_VALUES:
+            raise BadField("", f"The body has more than {MAX_VALUES} values.")
         level = [
             child
             for parent in level
@@ -109,7 +122,8 @@ _UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 def _bad_field(error: ValidationError, value: object) -> BadField:
     """Of several complaints (a union has one for each branch) the one likeliest about what was meant."""
     told = []
-    for complaint in error.errors(include_url=False, include_input=False):
+    complaints = error.errors(include_url=False, include_input=False)
+    for complaint in complaints[:_MOST_COMPLAINTS]:
         kind = complaint["type"]
         path = _path(complaint["loc"], value, last_is_absent=kind in _ABSENT)
         # A branch for another type of JSON says the least; the one that went deepest understood the most.

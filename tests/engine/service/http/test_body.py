@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter
 
-from engine.service.http.body import MAX_DEPTH, parse_json, read_body
+from engine.service.http import body as bodies
+from engine.service.http.body import MAX_DEPTH, MAX_VALUES, parse_json, read_body
 from engine.service.http.problems import BadField
 
 
@@ -28,6 +29,8 @@ from engine.service.http.problems import BadField
         (b'{"\\uDC00": 1}', "surrogate"),
         (b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1), "levels"),
         (b"[" * 100_000, "levels"),
+        (b"[" + b"1," * (MAX_VALUES - 1) + b"1]", "values"),
+        (b"[" + b"[1]," * (MAX_VALUES // 2) + b"1]", "values"),
         (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "levels"),
     ],
 )
@@ -40,6 +43,7 @@ def test_what_is_refused(body, words):
 def test_what_is_let_through():
     nested = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
     assert isinstance(parse_json(nested), list)
+    assert isinstance(parse_json(b"[" + b"1," * (MAX_VALUES - 2) + b"1]"), list)
     assert parse_json(b'"\\ud83d\\ude00"') == "😀"
     assert parse_json(b'{"a": "\\\\ud800"}') == {"a": "\\ud800"}
 
@@ -94,6 +98,26 @@ def test_the_field_is_named(body, field):
     with pytest.raises(BadField) as refused:
         read_body(body.encode(), TypeAdapter(Outer))
     assert refused.value.field == field
+
+
+def test_a_name_twice_is_found_in_linear_time():
+    """One comparison with each other name would take hours here, on the event loop of all requests."""
+    names = ",".join(f'"n{number}":0' for number in range(300_000))
+    with pytest.raises(BadField, match="n299999: The field is there twice"):
+        parse_json(f'{{{names},"n299999":1}}'.encode())
+
+
+@pytest.mark.parametrize(
+    "wrong", ['"either": [' + "1," * 9_999 + "1]", ",".join(f'"n{number}": 1' for number in range(10_000))]
+)
+def test_few_of_many_complaints_are_looked_at(wrong, monkeypatch):
+    looked_at = []
+    path = bodies._path
+    monkeypatch.setattr(bodies, "_path", lambda *given, **more: looked_at.append(0) or path(*given, **more))
+    with pytest.raises(BadField) as refused:
+        read_body(f"{{{wrong}}}".encode(), TypeAdapter(Outer))
+    assert refused.value.field
+    assert 0 < len(looked_at) <= 1_000
 
 
 @pytest.mark.parametrize("body", [b"[]", b'"a"', b"null", b"1"])
