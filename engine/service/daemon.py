@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine import paths
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from engine.service.router import Router
 
 log = logging.getLogger(__name__)
+
+SOCKET_CHECK_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ def run(settings: ServiceSettings, *, on_listening: Callable[[Listening], None])
             lock.take()  # at once, unless another one is on its way out
             log_file = start_logging(paths.logs_dir(), settings.log_level)
             unix = stack.enter_context(listen_unix(places.socket))
+            cut_off = partial(_cut_off, places.socket, places.socket.stat().st_ino)
             tcp = (
                 stack.enter_context(listen_tcp(settings.tcp_port)) if settings.tcp_port is not None else None
             )
@@ -78,7 +82,7 @@ def run(settings: ServiceSettings, *, on_listening: Callable[[Listening], None])
         on_listening(Listening(facts.socket, port, already_ran=False))
         faulthandler.enable()
         try:
-            asyncio.run(_serve(settings, facts, unix, tcp, token))
+            asyncio.run(_serve(settings, facts, unix, tcp, token, cut_off))
         finally:
             # With the lock still held: both are this daemon's own.
             places.socket.unlink(missing_ok=True)
@@ -91,6 +95,7 @@ async def _serve(
     unix: socket.socket,
     tcp: socket.socket | None,
     token: str | None,
+    cut_off: Callable[[], bool],
 ) -> None:
     # Here, so that a process that is not needed ends quickly.
     from engine.backends.openai.remote import Remote
@@ -136,6 +141,7 @@ async def _serve(
     log.info("the daemon runs, version %s, protocol %s", facts.version, facts.protocol)
     router.watch()
     preloading = asyncio.create_task(_preload(router, settings.model))
+    watching = asyncio.create_task(_end_when(cut_off, stopping))
     try:
         async with serving(
             apps, drain_seconds=settings.drain_seconds, head_seconds=settings.http.head_seconds
@@ -147,8 +153,25 @@ async def _serve(
             router.refuse()
     finally:
         preloading.cancel()
+        watching.cancel()
         await router.close()
         log.info("the daemon ends")
+
+
+def _cut_off(path: Path, inode: int) -> bool:
+    """Whether the socket's file is gone, as cleaners of folders for temporary files leave it."""
+    try:
+        return path.stat().st_ino != inode
+    except OSError:
+        return True
+
+
+async def _end_when(cut_off: Callable[[], bool], stopping: asyncio.Event) -> None:
+    """Then nobody can connect any more, and no other daemon can start while this one lives."""
+    while not cut_off():
+        await asyncio.sleep(SOCKET_CHECK_SECONDS)
+    log.warning("the socket's file was deleted or replaced, so nobody can connect any more")
+    stopping.set()
 
 
 def _told_to_stop(stopping: asyncio.Event, hurry: Callable[[], None]) -> None:

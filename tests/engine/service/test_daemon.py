@@ -226,6 +226,17 @@ def test_a_deleted_lock_file_does_not_make_two(daemon_home):
     assert daemon_home.state()["pid"] == daemon.pid
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_deleted_socket_ends_it_so_that_another_can_start(daemon_home, replaced):
+    daemon = daemon_home.start()
+    daemon_home.places.socket.rename(daemon_home.places.socket.with_name("elsewhere"))
+    if replaced:
+        daemon_home.places.socket.touch()
+    assert daemon.wait() == 0
+    assert daemon_home.start().report == {"ready": True}
+    assert [line["text"] for line in asyncio.run(words(daemon_home, "a b"))] == ["a", "b", ""]
+
+
 @pytest.mark.parametrize("file", ["lock", "starting"])
 def test_a_lock_that_cannot_be_opened_is_told(daemon_home, tmp_path, file):
     getattr(daemon_home.places, file).symlink_to(tmp_path / "elsewhere")

@@ -134,6 +134,10 @@ def test_serve_until_ctrl_c(hearth, daemon_home, tiny_model):
         assert again.returncode == 0
         assert "runs already" in again.stderr
         assert "`hearth stop` first" in again.stderr  # or its options are without effect, and nobody is told
+        assert hearth("serve", "--tcp", str(state["tcp_port"])).returncode == 0
+        other = hearth("serve", "--tcp", "1" if state["tcp_port"] != 1 else "2")
+        assert other.returncode == 1
+        assert f"listens on port {state['tcp_port']}, not on" in other.stderr
         serving.send_signal(signal.SIGINT)
         assert serving.wait() == 0
 
