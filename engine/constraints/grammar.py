@@ -119,6 +119,11 @@ def _content(parts: _Parts, constraint: Constraint) -> None:
             parts.named.append({"name": "text", "lark_grammar": f"start: /{_regex(source)}/"})
         case ConstraintKind.LARK:
             check_size(source, "grammar")
+            if "%json" in source:  # its schema would escape `parse_schema`
+                raise RequestError(
+                    "The grammar uses %json, which cannot be enforced.",
+                    action="Give the JSON schema as the constraint itself.",
+                )
             parts.named.append({"name": "text", "lark_grammar": source})
     parts.rule("content", "@text")
 
