@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from engine.errors import HearthError
+
 
 def logs(
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines.")] = 50,
@@ -36,3 +38,8 @@ def _last(path: Path, lines: int) -> deque[str]:
             return deque(file, maxlen=lines)
     except FileNotFoundError:
         return deque()
+    except OSError as error:
+        raise HearthError(
+            f"{path} cannot be read: {error.strerror}.",
+            action="Check its permissions, or what HEARTH_HOME names.",
+        ) from error

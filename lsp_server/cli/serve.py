@@ -51,6 +51,7 @@ def serve(
 def _tell(running: Running) -> None:
     if running.already:
         typer.echo(f"The engine runs already, on {running.socket}. See `hearth status`.", err=True)
+        typer.echo("It stays as it was started; for other options, `hearth stop` first.", err=True)
         return
     typer.echo(f"The engine listens on {running.socket}", err=True)
     if running.tcp_port is not None:

@@ -18,8 +18,8 @@ ContentChange = lsp.TextDocumentContentChangePartial | lsp.TextDocumentContentCh
 class Snapshot:
     """One version of one document; safe to keep across awaits.
 
-    in_sync: False once a change arrived out of order, so the text may differ from the editor's. Only a
-        whole-text change or a re-open makes it True again.
+    in_sync: False once a change arrived out of order, or was lost, so the text may differ from the editor's.
+        Only a whole-text change or a re-open makes it True again.
     """
 
     uri: str
@@ -49,6 +49,12 @@ class Documents:
     def close(self, uri: str) -> Snapshot | None:
         """Forget a document; returns what was known of it."""
         return self._open.pop(uri, None)
+
+    def lose_sync(self, uri: str | None = None) -> None:
+        """A change was lost: of one document, or, without a URI, perhaps of any."""
+        for lost in [uri] if uri is not None else list(self._open):
+            if (snapshot := self._open.get(lost)) is not None:
+                self._open[lost] = replace(snapshot, in_sync=False)
 
     def change(self, uri: str, version: int, changes: Sequence[ContentChange]) -> Snapshot | None:
         """Apply the changes in order, each to the result of the one before; None when it is not open.

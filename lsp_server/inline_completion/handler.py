@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lsp_server.server import HearthServer
 
 NOT_SYNCED = (
-    "The editor's changes to this document came out of order, so its text is not known for sure. "
+    "A change of this document came out of order, or could not be read, so its text is not known for sure. "
     "Close the file and open it again."
 )
 

@@ -100,10 +100,12 @@ class Place:
     def typed_since(self, now: Snapshot) -> str | None:
         """What was typed at the cursor since the request ("" for nothing); None after any other change."""
         old, new = self.snapshot.buffer, now.buffer
+        if not now.in_sync:
+            return None
         if new is old:
             return ""
         grown = len(new) - len(old)
-        if grown < 0 or not now.in_sync:
+        if grown < 0:
             return None
         typed = new.slice(self.cursor, self.cursor + grown)
         # Only what was copied since is compared: a key copies a few thousand characters.

@@ -57,8 +57,16 @@ def did_close(server: HearthServer, params: lsp.DidCloseTextDocumentParams) -> N
     server.forget(params.text_document.uri)
 
 
+def lost(server: HearthServer, params: object) -> None:
+    """An opening or an edit that could not be taken in: what is mirrored is no longer the editor's text."""
+    document = params.get("textDocument") if isinstance(params, dict) else None
+    uri = document.get("uri") if isinstance(document, dict) else None
+    if isinstance(uri, str):
+        server.documents.lose_sync(uri)
+
+
 METHODS = (
-    Method(lsp.TEXT_DOCUMENT_DID_OPEN, lsp.DidOpenTextDocumentParams, did_open),
-    Method(lsp.TEXT_DOCUMENT_DID_CHANGE, lsp.DidChangeTextDocumentParams, did_change),
+    Method(lsp.TEXT_DOCUMENT_DID_OPEN, lsp.DidOpenTextDocumentParams, did_open, lost),
+    Method(lsp.TEXT_DOCUMENT_DID_CHANGE, lsp.DidChangeTextDocumentParams, did_change, lost),
     Method(lsp.TEXT_DOCUMENT_DID_CLOSE, lsp.DidCloseTextDocumentParams, did_close),
 )

@@ -19,8 +19,10 @@ class Method:
         snapshot before anything newer is applied. A request's handler returns the result, or an awaitable
         of it (a coroutine, or a future whose cancellation stops the work). A result that must fit the moment
         is a function, called when the response is written. A notice's handler returns None.
+    lost: for a notice whose params cannot be read, or whose handler failed; called with the raw params.
     """
 
     name: str
     params: type[Any] | None
     handle: Callable[[HearthServer, Any], Any]
+    lost: Callable[[HearthServer, object], None] = lambda _server, _params: None

@@ -66,6 +66,7 @@ class HearthProtocol(JsonRPCProtocol):
             return
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
             message_id = message.get("id") if isinstance(message, dict) else None
+            self._server.documents.lose_sync()  # an edit may have been in it
             self._send_error(
                 message_id if _is_id(message_id) else None,
                 RpcError(ErrorCodes.InvalidRequest, 'A message must be an object with "jsonrpc": "2.0".'),
@@ -78,7 +79,11 @@ class HearthProtocol(JsonRPCProtocol):
             self._handle_notice(message["method"], message.get("params"))
 
     def refuse_unreadable(self, words: str) -> None:
-        """Answer bytes that hold no message: the specification's parse error, with a null id."""
+        """Answer bytes that hold no message: the specification's parse error, with a null id.
+
+        They may have been an edit, of any document.
+        """
+        self._server.documents.lose_sync()
         self._send_error(None, RpcError(ErrorCodes.ParseError, words))
 
     def _handle_incoming_request(self, message_id: object, name: object, params: object) -> None:
@@ -142,8 +147,10 @@ class HearthProtocol(JsonRPCProtocol):
             method.handle(self._server, structure(params, method.params) if method.params else None)
         except RpcError as error:
             self.complain_once(name, f"{name} was ignored: {error.message}")
+            method.lost(self._server, params)
         except Exception as error:  # noqa: BLE001 - a notice has no response; the server must live on
             log.error("%s failed: %s", name, describe(error))
+            method.lost(self._server, params)
 
     def _cancel(self, params: object) -> None:
         message_id = params.get("id") if isinstance(params, dict) else None

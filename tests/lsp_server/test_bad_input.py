@@ -1,5 +1,7 @@
 """Files and positions as they come in real life: each is answered, loses nothing and breaks nothing."""
 
+import asyncio
+
 import pytest
 
 URI = "file:///w/a.py"
@@ -88,3 +90,72 @@ async def test_documents_with_any_uri_are_served(session, uri):
     session.open("x = ", uri)
     assert await session.items(uri, 0, 4)
     assert policy.questions[0].path == ""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"range": {"start": {"line": 0, "character": 1.5}, "end": {"line": 0, "character": 2}}, "text": "x"},
+        {"range": {"start": {"line": -1, "character": 0}, "end": {"line": 0, "character": 0}}, "text": "x"},
+        {"text": 5},
+        None,
+    ],
+    ids=["half a unit", "a negative line", "a number for text", "nothing"],
+)
+async def test_an_edit_that_cannot_be_read_ends_completions_until_the_whole_text_comes(session, change):
+    """The editor made the edit and the mirror did not: an item for the mirror would be wrong text."""
+    policy = await session.start()
+    uri = session.open("x = ")
+    session.notify(
+        "textDocument/didChange",
+        {"textDocument": {"uri": uri, "version": 2}, "contentChanges": [change]},
+    )
+    session.insert(uri, 3, 0, 4, "y")
+    assert await session.items(uri, 0, 5) == []
+    assert policy.questions == []
+    session.notify(
+        "textDocument/didChange",
+        {"textDocument": {"uri": uri, "version": 4}, "contentChanges": [{"text": "x = "}]},
+    )
+    assert await session.items(uri, 0, 4)
+
+
+async def test_an_edit_without_a_usable_version_ends_completions_too(session):
+    await session.start()
+    uri = session.open("x = ")
+    params = {"textDocument": {"uri": uri, "version": None}, "contentChanges": [{"text": "y = "}]}
+    session.notify("textDocument/didChange", params)
+    assert await session.items(uri, 0, 4) == []
+
+
+async def test_a_document_opened_anew_with_unreadable_text_gets_nothing(session):
+    await session.start()
+    uri = session.open("x = ")
+    session.notify("textDocument/didOpen", {"textDocument": {"uri": uri, "languageId": "python", "text": 1}})
+    assert await session.items(uri, 0, 4) == []
+
+
+async def test_an_edit_that_was_lost_while_the_model_wrote_makes_the_answer_stale(session):
+    policy = await session.start()
+    policy.gate = asyncio.Event()
+    uri = session.open("x = ")
+    number = session.complete(uri, 0, 4)
+    await policy.started.wait()
+    session.notify("textDocument/didChange", {"textDocument": {"uri": uri}, "contentChanges": [{}]})
+    policy.gate.set()
+    assert (await session.response(number))["result"] is None
+
+
+@pytest.mark.parametrize("params", [None, [], {}, {"textDocument": 1}, {"textDocument": {"uri": []}}])
+async def test_a_lost_edit_of_no_known_document_harms_none(session, params):
+    await session.start()
+    uri = session.open("x = ")
+    session.notify("textDocument/didChange", params)
+    assert await session.items(uri, 0, 4)
+
+
+async def test_a_message_that_is_not_json_may_have_been_an_edit_of_any_document(session):
+    await session.start()
+    uris = [session.open("x = ", f"file:///{n}") for n in range(2)]
+    session.send(b'{"jsonrpc": "2.0", "method": "textDocument/didChange", "par')
+    assert [await session.items(uri, 0, 4) for uri in uris] == [[], []]

@@ -56,6 +56,16 @@ def test_logs_shows_the_last_lines(hearth, daemon_home):
     assert hearth("logs", "-n", "0").stdout == ""
 
 
+def test_logs_in_a_place_that_cannot_be_read_are_told_in_words(hearth, daemon_home):
+    in_the_way = daemon_home.home / "logs"
+    in_the_way.parent.mkdir(parents=True, exist_ok=True)
+    in_the_way.write_text("a file, where a folder should be")
+    logs = hearth("logs")
+    assert (logs.returncode, logs.stdout) == (1, "")
+    assert f"Error: {in_the_way}" in logs.stderr
+    assert "Traceback" not in logs.stderr
+
+
 def test_logs_can_be_followed(daemon_home):
     daemon_home.start("--model", "m")
     daemon_home.state()
@@ -123,6 +133,7 @@ def test_serve_until_ctrl_c(hearth, daemon_home, tiny_model):
         again = hearth("serve")
         assert again.returncode == 0
         assert "runs already" in again.stderr
+        assert "`hearth stop` first" in again.stderr  # or its options are without effect, and nobody is told
         serving.send_signal(signal.SIGINT)
         assert serving.wait() == 0
 
