@@ -65,19 +65,18 @@ async def start_daemon(places: Places, arguments: Sequence[str], command: Sequen
 
     It keeps no file of ours open but the log of its stderr. Raises HearthError when it cannot start.
     """
-    read_end, write_end = os.pipe()
+    # A thread cannot be cancelled, so it owns what it opens until it hands it over.
+    spawning = asyncio.ensure_future(asyncio.to_thread(_spawn, places, [*command, *arguments]))
     try:
-        process = await asyncio.to_thread(_spawn, places, [*command, *arguments], write_end)
+        process, read_end = await asyncio.shield(spawning)
     except OSError as error:
-        os.close(read_end)
         raise EngineUnavailable(
             f"The engine cannot be started: {error.strerror or error}.",
             action="Run `hearth doctor`.",
         ) from error
-    finally:
-        os.close(write_end)
-    # It outlives us or we outlive it; either way nobody else collects its exit code.
-    threading.Thread(target=process.wait, name="hearth-reaper", daemon=True).start()
+    except asyncio.CancelledError:
+        spawning.add_done_callback(_let_be)
+        raise
     try:
         async with asyncio.timeout(START_SECONDS):
             line = await _read_line(read_end)
@@ -96,19 +95,36 @@ async def start_daemon(places: Places, arguments: Sequence[str], command: Sequen
         raise error_told
 
 
-def _spawn(places: Places, command: Sequence[str], report: int) -> subprocess.Popen[bytes]:
-    with _stderr_file().open("ab") as stderr:
-        return subprocess.Popen(
-            [*command, "--report-fd", str(report)],
-            stdin=subprocess.DEVNULL,
-            stdout=stderr,
-            stderr=stderr,
-            # Not in the user's project: neither to keep its disk busy, nor to import modules from it.
-            cwd=places.folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(_python_path())},
-            pass_fds=(report,),
-            start_new_session=True,
-        )
+def _spawn(places: Places, command: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
+    """The daemon's process, and the end of the pipe on which it reports. Raises OSError."""
+    read_end, write_end = os.pipe()
+    try:
+        with _stderr_file().open("ab") as stderr:
+            process = subprocess.Popen(
+                [*command, "--report-fd", str(write_end)],
+                stdin=subprocess.DEVNULL,
+                stdout=stderr,
+                stderr=stderr,
+                # Not in the user's project: neither to keep its disk busy, nor to import modules from it.
+                cwd=places.folder,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(_python_path())},
+                pass_fds=(write_end,),
+                start_new_session=True,
+            )
+    except BaseException:
+        os.close(read_end)
+        raise
+    finally:
+        os.close(write_end)
+    # It outlives us or we outlive it; either way nobody else collects its exit code.
+    threading.Thread(target=process.wait, name="hearth-reaper", daemon=True).start()
+    return process, read_end
+
+
+def _let_be(spawning: asyncio.Future[tuple[subprocess.Popen[bytes], int]]) -> None:
+    """The daemon goes on, and nobody waits for its report."""
+    if not spawning.cancelled() and spawning.exception() is None:
+        os.close(spawning.result()[1])
 
 
 def _python_path() -> list[str]:

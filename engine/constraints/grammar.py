@@ -19,6 +19,11 @@ from engine.errors import RequestError
 from engine.types import Constraint, ConstraintKind, Tool
 
 _FREE = "(.|\\n)*"
+_NOTHING = '""'
+
+MAX_ORDERS = 32
+"""Rules of one tool in the qwen3_coder format that say which parameters may still come; their number doubles
+with each optional parameter, and 128 tools may be offered."""
 
 
 @dataclass(slots=True)
@@ -119,6 +124,11 @@ def _content(parts: _Parts, constraint: Constraint) -> None:
             parts.named.append({"name": "text", "lark_grammar": f"start: /{_regex(source)}/"})
         case ConstraintKind.LARK:
             check_size(source, "grammar")
+            if "%json" in source:  # its schema would escape `parse_schema`
+                raise RequestError(
+                    "The grammar uses %json, which cannot be enforced.",
+                    action="Give the JSON schema as the constraint itself.",
+                )
             parts.named.append({"name": "text", "lark_grammar": source})
     parts.rule("content", "@text")
 
@@ -162,11 +172,12 @@ def _raw_parameters(parts: _Parts, name: str, tool: str, schema: Mapping[str, ob
     """A tool's name and parameters in the qwen3_coder format.
 
     The required ones come once each, in the schema's order; the optional ones anywhere among them, as models
-    write them in an order of their own, and one that had to come earlier could not come at all.
+    write them in an order of their own, and one that had to come earlier could not come at all. Of few, none
+    comes twice; of many (MAX_ORDERS) one may, which the parser then takes for a broken call.
     """
     properties = schema.get("properties")
     required = schema.get("required")
-    needed = set(required) if isinstance(required, list) else set()
+    needed = {key for key in required if isinstance(key, str)} if isinstance(required, list) else set()
     definitions = {word: schema[word] for word in ("$defs", "definitions") if word in schema}
     required_rules: list[str] = []
     optional_rules: list[str] = []
@@ -175,13 +186,30 @@ def _raw_parameters(parts: _Parts, name: str, tool: str, schema: Mapping[str, ob
         parts.rule(rule, f"{_literal(f'{PARAMETER}{_named(key)}>' + _SEPARATOR)} ")
         parts.rules[-1] += _raw_value(parts, rule, value, schema, definitions)
         (required_rules if key in needed else optional_rules).append(rule)
-    between = ""
-    if optional_rules:
-        parts.rule(f"{name}_optional", " | ".join(optional_rules))
-        between = f"{name}_optional*"
-    return " ".join(
-        [_literal(f"{_named(tool)}>\n"), between, *(f"{rule} {between}" for rule in required_rules)]
-    )
+    head = _literal(f"{_named(tool)}>\n")
+    if len(required_rules) + 1 << len(optional_rules) <= MAX_ORDERS:
+        return f"{head} {_each_once(parts, name, required_rules, optional_rules)}"
+    parts.rule(f"{name}_optional", " | ".join(optional_rules))
+    between = f"{name}_optional*"
+    return " ".join([head, between, *(f"{rule} {between}" for rule in required_rules)])
+
+
+def _each_once(parts: _Parts, name: str, required: Sequence[str], optional: Sequence[str]) -> str:
+    """A rule for each state: how many required parameters are left, and which optional ones may come."""
+    start = f"{name}_after_{len(required)}_{(1 << len(optional)) - 1}"
+    for left in range(len(required) + 1):
+        for free in range(1 << len(optional)):
+            ways = [
+                f"{rule} {name}_after_{left}_{free & ~(1 << bit)}"
+                for bit, rule in enumerate(optional)
+                if free >> bit & 1
+            ]
+            if left:
+                ways.append(f"{required[-left]} {name}_after_{left - 1}_{free}")
+            parts.rule(
+                f"{name}_after_{left}_{free}", f"({' | '.join(ways or [_NOTHING])}){'' if left else '?'}"
+            )
+    return start
 
 
 def _raw_value(

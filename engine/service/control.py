@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -22,6 +23,9 @@ from engine.service.wire import error_to_json
 from engine.types import EngineStatus
 
 _STATM = Path("/proc/self/statm")
+
+LONGEST_WISH = 1 << 16
+"""Bytes of LOAD's body, which holds a name or a path."""
 
 
 class Wish(BaseModel):
@@ -37,13 +41,23 @@ class Control:
     """Answers HELLO, LOAD, STATE and STOP, and hands every other request to `app`.
 
     stop: begins the end of the daemon; returns at once.
+    body_seconds: the time in which a body must have come.
     """
 
-    def __init__(self, app: ASGIApp, router: Router, facts: DaemonFacts, stop: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        router: Router,
+        facts: DaemonFacts,
+        stop: Callable[[], None],
+        *,
+        body_seconds: float,
+    ) -> None:
         self._app = app
         self._router = router
         self._facts = facts
         self._stop = stop
+        self._body_seconds = body_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -78,7 +92,18 @@ class Control:
 
     async def _load(self, request: Request) -> Response:
         try:
-            wish = Wish.model_validate_json(await request.body())
+            async with asyncio.timeout(self._body_seconds):
+                body = await _body(request)
+        except TimeoutError:
+            seconds = self._body_seconds
+            return _failed(RequestError(f"The request's body did not come within {seconds:g} seconds."), 408)
+        except ClientDisconnect:
+            return Response()  # to nobody
+        if body is None:
+            what = f"The request's body is longer than {LONGEST_WISH} bytes."
+            return _failed(RequestError(what), 413)
+        try:
+            wish = Wish.model_validate_json(body)
         except ValidationError:
             return _failed(RequestError('An object {"model": NAME, "threads": N} was expected.'), 400)
         try:
@@ -114,5 +139,17 @@ def resident_bytes(statm: Path = _STATM) -> int | None:
         return None
 
 
+async def _body(request: Request) -> bytes | None:
+    """The body; None when it is longer than LONGEST_WISH. Raises ClientDisconnect."""
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > LONGEST_WISH:
+            return None
+    return body
+
+
 def _failed(error: HearthError, status: int) -> Response:
-    return JSONResponse(error_to_json(error), status)
+    # A body that was not read whole would be taken for the next request.
+    headers = {"connection": "close"} if status in (408, 413) else None
+    return JSONResponse(error_to_json(error), status, headers)

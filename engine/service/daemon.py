@@ -134,7 +134,7 @@ async def _serve(
         hosts=frozenset(settings.http.allowed_hosts),
         origins=frozenset(settings.http.allowed_origins),
     )
-    own = Control(app_for(token=None), router, facts, stopping.set)
+    own = Control(app_for(token=None), router, facts, stopping.set, body_seconds=settings.http.body_seconds)
     apps: list[tuple[socket.socket, ASGIApp]] = [(unix, own)]
     if tcp is not None:
         apps.append((tcp, app_for(token=token)))

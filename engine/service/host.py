@@ -309,7 +309,8 @@ class ModelHost:
     async def _check(self, loaded: _Loaded) -> None:
         """An engine that has failed does not come back; the next request loads the model anew."""
         try:
-            loaded.stale = (await loaded.engine.status()).state == "failed"
+            if (await loaded.engine.status()).state == "failed":
+                loaded.stale = True
         except HearthError:
             loaded.stale = True
 

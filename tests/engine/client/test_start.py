@@ -1,11 +1,14 @@
 """Starting the daemon: not too often, and with words when it fails."""
 
+import asyncio
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from engine.client import start
 from engine.client.start import StartLimit, start_daemon
 from engine.errors import EngineUnavailable, SettingsError
 
@@ -95,3 +98,35 @@ async def test_it_has_its_own_session_and_none_of_our_pipes(daemon_home):
     assert os.getsid(pid) == pid
     files = {str(Path(f"/proc/{pid}/fd/{number}").readlink()) for number in range(3)}
     assert files == {"/dev/null", str(daemon_home.home / "logs/daemon.err")}
+
+
+async def test_a_caller_who_leaves_while_it_is_started_takes_no_file_along(daemon_home, monkeypatch):
+    """A key typed meanwhile cancels the request that starts the daemon, in whatever moment."""
+    begun, go, made = asyncio.Event(), threading.Event(), []
+    loop = asyncio.get_running_loop()
+
+    def slow(*given):
+        loop.call_soon_threadsafe(begun.set)
+        assert go.wait(30)
+        made.append(spawn(*given))
+        return made[0]
+
+    spawn = start._spawn
+    monkeypatch.setattr(start, "_spawn", slow)
+    starting = asyncio.create_task(start_daemon(daemon_home.places, [], daemon_home.stand_in))
+    await begun.wait()
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    go.set()
+
+    def is_open():
+        try:
+            os.fstat(made[0][1])
+        except OSError:
+            return False
+        return True
+
+    while not made or is_open():
+        await asyncio.sleep(0.01)
+    assert made[0][0].pid in daemon_home.pids()

@@ -1,5 +1,6 @@
 """What grammars let through: content, reasoning before it, and tool calls of each format."""
 
+import itertools
 import json
 
 import jsonschema
@@ -162,6 +163,41 @@ def test_content_that_must_match_or_calls(accepts):
     assert accepts(grammar, "{}")
     assert accepts(grammar, HERMES)
     assert not accepts(grammar, "Hello")
+
+
+def parameters(*keys):
+    return "".join(f"<parameter={key}>\n1\n</parameter>\n" for key in keys)
+
+
+def test_no_parameter_comes_twice(accepts):
+    """A call that repeats one is broken for the parser, so the grammar must not let the model write it."""
+    number = {"type": "integer"}
+    tool = Tool("f", parameters={"properties": dict.fromkeys("abcd", number), "required": ["b", "d"]})
+    grammar = calls(ToolFormat.QWEN3_CODER, tool, parallel=False)
+
+    def allowed(*keys):
+        return accepts(grammar, f"<tool_call>\n<function=f>\n{parameters(*keys)}</function>\n</tool_call>")
+
+    every = [order for n in range(6) for order in itertools.product("abcd", repeat=n)]
+    right = [
+        order
+        for order in every
+        if len(set(order)) == len(order) and [key for key in order if key in "bd"] == ["b", "d"]
+    ]
+    assert len(right) == 1 + 2 * 3 + 12
+    assert [order for order in every if allowed(*order)] == right
+
+
+def test_many_optional_parameters_come_in_any_order(accepts):
+    tool = Tool("f", parameters={"properties": {key: {"type": "integer"} for key in "abcdefgh"}})
+    grammar = calls(ToolFormat.QWEN3_CODER, tool)
+    assert accepts(grammar, f"<tool_call>\n<function=f>\n{parameters(*'hgfedcba')}</function>\n</tool_call>")
+
+
+def test_a_schema_that_requires_no_name(accepts):
+    tool = Tool("f", parameters={"properties": {"a": {"type": "integer"}}, "required": [{}, ["a"], 1, None]})
+    grammar = calls(ToolFormat.QWEN3_CODER, tool)
+    assert accepts(grammar, f"<tool_call>\n<function=f>\n{parameters('a')}</function>\n</tool_call>")
 
 
 def test_names_with_quotes_and_backslashes(accepts):

@@ -182,6 +182,46 @@ def test_what_cannot_be_enforced_is_refused_in_words(compiler, grammar, words):
     assert len(error.value.what) < 500
 
 
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        {"type": "integer", "multipleOf": 99999989},
+        {"type": "number", "multipleOf": 1.00000007},
+        {"anyOf": [{"type": "integer", "multipleOf": 9973 - number} for number in range(40)]},
+        {"allOf": [{"type": "integer", "multipleOf": 9973}, {"multipleOf": 9967}]},
+    ],
+)
+def test_states_for_each_remainder_are_bounded(bomb):
+    """Refused before it is compiled, which would take all memory."""
+    with pytest.raises(RequestError, match="multipleOf"):
+        schema(bomb)
+    with pytest.raises(RequestError, match="%json"):
+        output_grammar(Constraint(ConstraintKind.LARK, f"start: %json {json.dumps(bomb)}"))
+
+
+@pytest.mark.parametrize(
+    ("divisor", "right", "wrong"),
+    [(1000, "3000", "3500"), (0.25, "1.75", "1.8"), (12, "144", "145"), (65536, "65536", "65537")],
+)
+def test_usual_multiples_are_enforced(tokenizer, compiler, divisor, right, wrong):
+    grammar = schema({"type": "number", "multipleOf": divisor})
+    for text, matches in ((right, True), (wrong, False)):
+        matcher = compiler.compile(grammar, "JSON schema")
+        for token in tokenizer.encode(text):
+            if matcher.allows(token):
+                matcher.accept(token)
+            else:
+                assert not matches
+                break
+        else:
+            assert matcher.is_complete == matches
+
+
+def test_a_property_may_be_called_multiple_of(compiler):
+    properties = {"multipleOf": {"type": "integer"}}
+    compiler.compile(schema({"type": "object", "properties": properties}), "JSON schema")
+
+
 BOMBS = {
     "long arrays": schema({"type": "array", "minItems": 10**9, "items": {"type": "string"}}),
     "long strings": schema({"type": "string", "minLength": 10**8}),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.errors import DeadlineExceeded, EngineBusy, EngineUnavailable, ModelFileError
+from engine.errors import DeadlineExceeded, EngineBusy, EngineUnavailable, ModelFileError, RequestError
 from engine.generation.embedding import Embeddings
 from engine.generation.metrics import EngineMetrics
 from engine.service.host import RETRY_SECONDS, ModelHost
@@ -26,6 +26,7 @@ class Engine:
         self.go.set()
         self.failed = False
         self.failure = EngineUnavailable("The engine stopped.")
+        self.refusal = None  # raised by an engine that goes on
 
     async def infill(self, request):
         self.machine.asked.append(self.model)
@@ -35,6 +36,8 @@ class Engine:
             await self.go.wait()
             if self.failed:
                 raise self.failure
+            if self.refusal is not None:
+                raise self.refusal
             yield TextDelta("", finish=FinishReason.STOP)
         finally:
             self.machine.ended.append(self.model)
@@ -392,6 +395,23 @@ async def test_another_number_of_threads_loads_it_anew_once(machine, make_host):
     assert machine.threads == [0, 3]
     await host.load("two")
     assert machine.threads == [0, 3, 3]
+
+
+async def test_a_request_that_fails_meanwhile_does_not_undo_another_number_of_threads(machine, make_host):
+    host = make_host()
+    await host.load("one", 1)
+    (engine,) = machine.opened
+    stream = host.infill(REQUEST, "one")
+    await anext(stream)
+    loading = asyncio.create_task(host.load("one", 3))
+    while not host.counts.waiting:
+        await asyncio.sleep(0)
+    engine.refusal = RequestError("The constraint could not be followed.")
+    with pytest.raises(RequestError):
+        async for _ in stream:
+            pass
+    await loading
+    assert machine.threads == [1, 3]
 
 
 async def test_a_running_request_keeps_the_model(machine, make_host, monkeypatch):
