@@ -68,7 +68,7 @@ async def test_the_shortest_holds(asking, engine, longest, header, field, second
         await client.post(
             "/hearth/v1/infill", json=BODIES["/hearth/v1/infill"] | {"timeout_s": field}, headers=headers
         )
-    assert seconds - 1 < engine.request.timeout_s <= seconds
+    assert seconds / 2 < engine.request.timeout_s <= seconds
 
 
 @pytest.mark.parametrize("value", ["", "0", "-1", "nan", "inf", "1e9", "10s", "1, 2"])
