@@ -21,9 +21,14 @@ def test_only_real_changes_are_sent():
 
 async def test_busy_nests_and_ends_after_a_failure():
     status, sent = reporter()
-    with pytest.raises(ValueError), status.busy(), status.busy():
-        await asyncio.sleep(0)
-        raise ValueError
+
+    async def fail():
+        with status.busy(), status.busy():
+            await asyncio.sleep(0)
+            raise ValueError
+
+    with pytest.raises(ValueError):
+        await fail()
     assert [params["busy"] for params in sent] == [True, False]
 
 
