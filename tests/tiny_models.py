@@ -77,7 +77,7 @@ _TOOL_TEMPLATE = (
 class TinyModel:
     """Options of a tiny model; two equal ones give equal files.
 
-    arch: "llama", "qwen2" or "qwen3".
+    arch: "llama", "qwen2", "qwen3" or "qwen35", whose delta nets have linear_*_heads of linear_head_dim.
     type: tensor type of the matrices, or "mixed": the eleven types in turn. Vectors are F32.
     heads: 0 makes heads * head_dim equal 256.
     bias: None is as the architecture has it (qwen2: q, k, v); True adds them to any.
@@ -107,6 +107,10 @@ class TinyModel:
     rope_original_context: int = 64
     rope_attention_factor: float = 0.0
     rope_freqs: bool = False
+    linear_key_heads: int = 2
+    linear_value_heads: int = 4
+    linear_head_dim: int = 64
+    full_attention_interval: int = 4
     fim_keys: bool = False
     pooling: int = 0
     add_eos: bool = False
@@ -117,6 +121,10 @@ class TinyModel:
     @property
     def n_heads(self) -> int:
         return self.heads or 256 // self.head_dim
+
+    @property
+    def rope_dims(self) -> int:
+        return self.head_dim // 4 if self.arch == "qwen35" else self.head_dim
 
 
 @dataclass
@@ -176,8 +184,10 @@ def _add_hyperparameters(writer: gguf.GGUFWriter, model: TinyModel) -> None:
     writer.add_value_length(model.head_dim)
     writer.add_layer_norm_rms_eps(1e-6)
     writer.add_rope_freq_base(model.rope_base)
-    writer.add_rope_dimension_count(model.head_dim)
+    writer.add_rope_dimension_count(model.rope_dims)
     writer.add_vocab_size(_VOCAB)
+    if model.arch == "qwen35":
+        _add_delta_net(writer, model)
     if model.rope_scaling:
         writer.add_rope_scaling_type(gguf.RopeScalingType(model.rope_scaling))
         writer.add_rope_scaling_factor(model.rope_factor)
@@ -190,11 +200,23 @@ def _add_hyperparameters(writer: gguf.GGUFWriter, model: TinyModel) -> None:
         writer.add_pooling_type(gguf.PoolingType(model.pooling))
 
 
+def _add_delta_net(writer: gguf.GGUFWriter, model: TinyModel) -> None:
+    pairs = model.rope_dims // 2
+    third = (pairs + 2) // 3
+    writer.add_rope_dimension_sections([third, third, pairs - 2 * third, 0])
+    writer.add_ssm_conv_kernel(4)
+    writer.add_ssm_state_size(model.linear_head_dim)
+    writer.add_ssm_group_count(model.linear_key_heads)
+    writer.add_ssm_time_step_rank(model.linear_value_heads)
+    writer.add_ssm_inner_size(model.linear_head_dim * model.linear_value_heads)
+    writer.add_uint32("qwen35.full_attention_interval", model.full_attention_interval)
+
+
 def _add_tokenizer(writer: gguf.GGUFWriter, model: TinyModel) -> None:
     vocab = vocabulary()
     token_id = {token: i for i, token in enumerate(vocab.tokens)}
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("smollm" if model.arch == "llama" else "qwen2")
+    writer.add_tokenizer_pre({"llama": "smollm", "qwen35": "qwen35"}.get(model.arch, "qwen2"))
     writer.add_token_list(vocab.tokens)
     writer.add_token_types(vocab.types)
     writer.add_token_merges(_MERGES)
@@ -228,13 +250,19 @@ class _Weights:
         if m.rope_freqs:
             self._vector("rope_freqs.weight", self._rng.uniform(1, 8, m.head_dim // 2))
         for i in range(m.layers):
-            self._add_layer(f"blk.{i}.")
+            prefix = f"blk.{i}."
+            self._norm(prefix + "attn_norm.weight", m.embd)
+            if m.arch == "qwen35" and (i + 1) % m.full_attention_interval:
+                self._add_delta_net(prefix)
+            else:
+                self._add_attention(prefix)
+            self._add_feed_forward(prefix)
 
-    def _add_layer(self, prefix: str) -> None:
+    def _add_attention(self, prefix: str) -> None:
         m = self._model
         q_width, kv_width = m.n_heads * m.head_dim, m.kv_heads * m.head_dim
-        self._norm(prefix + "attn_norm.weight", m.embd)
-        self._matrix(prefix + "attn_q.weight", q_width, m.embd, gain=2.0)
+        gates = 2 if m.arch == "qwen35" else 1  # each head's gates stand after its queries
+        self._matrix(prefix + "attn_q.weight", gates * q_width, m.embd, gain=2.0)
         self._matrix(prefix + "attn_k.weight", kv_width, m.embd, gain=2.0)
         self._matrix(prefix + "attn_v.weight", kv_width, m.embd)
         self._matrix(prefix + "attn_output.weight", m.embd, q_width)
@@ -243,10 +271,29 @@ class _Weights:
                 self._vector(f"{prefix}attn_{name}.bias", 0.5 * self._rng.standard_normal(width))
         if m.output_bias:
             self._vector(prefix + "attn_output.bias", 0.1 * self._rng.standard_normal(m.embd))
-        if m.arch == "qwen3":
+        if m.arch in ("qwen3", "qwen35"):
             self._norm(prefix + "attn_q_norm.weight", m.head_dim)
             self._norm(prefix + "attn_k_norm.weight", m.head_dim)
-        self._norm(prefix + "ffn_norm.weight", m.embd)
+
+    def _add_delta_net(self, prefix: str) -> None:
+        m = self._model
+        key_width, value_width = (
+            m.linear_head_dim * heads for heads in (m.linear_key_heads, m.linear_value_heads)
+        )
+        width = 2 * key_width + value_width
+        self._matrix(prefix + "attn_qkv.weight", width, m.embd)
+        self._matrix(prefix + "attn_gate.weight", value_width, m.embd)
+        self._vector(prefix + "ssm_conv1d.weight", 0.5 * self._rng.standard_normal((width, 4)))
+        self._vector(prefix + "ssm_dt.bias", self._rng.uniform(-4.0, 0.5, m.linear_value_heads))
+        self._vector(prefix + "ssm_a", -np.exp(self._rng.uniform(-1.5, 1.0, m.linear_value_heads)))
+        self._matrix(prefix + "ssm_beta.weight", m.linear_value_heads, m.embd, gain=2.0)
+        self._matrix(prefix + "ssm_alpha.weight", m.linear_value_heads, m.embd, gain=2.0)
+        self._norm(prefix + "ssm_norm.weight", m.linear_head_dim)
+        self._matrix(prefix + "ssm_out.weight", m.embd, value_width)
+
+    def _add_feed_forward(self, prefix: str) -> None:
+        m = self._model
+        self._norm(prefix + ("post_attention_norm" if m.arch == "qwen35" else "ffn_norm") + ".weight", m.embd)
         self._matrix(prefix + "ffn_gate.weight", m.ff, m.embd)
         self._matrix(prefix + "ffn_up.weight", m.ff, m.embd)
         self._matrix(prefix + "ffn_down.weight", m.embd, m.ff)

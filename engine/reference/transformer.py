@@ -1,6 +1,6 @@
 """The dense decoder of llama, qwen2 and qwen3 in float64: what the native graph must compute.
 
-Every position is computed at once, without a cache.
+hybrid.py has the hybrid one. Every position is computed at once, without a cache.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import ClassVar, Self, cast
 
 import gguf
 import numpy as np
@@ -19,8 +19,6 @@ from engine.reference.rope import Rope
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.int64]
-
-ARCHITECTURES = ("llama", "qwen2", "qwen3")
 
 
 def read_gguf(path: Path) -> tuple[dict[str, object], dict[str, Array]]:
@@ -47,10 +45,8 @@ class Hyperparameters:
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, object]) -> Hyperparameters:
-        """Raises ValueError for an unsupported architecture, KeyError for a missing key."""
+        """Raises KeyError for a missing key."""
         architecture = str(metadata["general.architecture"])
-        if architecture not in ARCHITECTURES:
-            raise ValueError(f"architecture {architecture!r} is not one of {', '.join(ARCHITECTURES)}")
 
         def value(key: str) -> float:
             return cast(float, metadata[f"{architecture}.{key}"])
@@ -66,14 +62,35 @@ class Hyperparameters:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Which sequence each row belongs to, and where it stands in it, (n,) each."""
+
+    sequences: Positions
+    positions: Positions
+
+    @property
+    def visible(self) -> NDArray[np.bool_]:
+        """(n, n): the rows that each row sees, itself among them."""
+        same = self.sequences[:, None] == self.sequences
+        return np.asarray(same & (self.positions[:, None] >= self.positions))
+
+
 class Transformer:
     """A model and its forward pass.
 
     Optional tensors are used when they are there: biases of the attention's projections, query and key
     norms, rope factors; without output.weight the head shares token_embd.weight.
+    Raises ValueError for an architecture that it does not know.
     """
 
+    ARCHITECTURES: ClassVar[tuple[str, ...]] = ("llama", "qwen2", "qwen3")
+    FEED_FORWARD_NORM: ClassVar[str] = "ffn_norm.weight"
+
     def __init__(self, metadata: Mapping[str, object], tensors: Mapping[str, Array]) -> None:
+        architecture = metadata["general.architecture"]
+        if architecture not in self.ARCHITECTURES:
+            raise ValueError(f"architecture {architecture!r} is not one of {', '.join(self.ARCHITECTURES)}")
         self.params = Hyperparameters.from_metadata(metadata)
         self.tensors = tensors
         self.rope = Rope.from_metadata(
@@ -81,7 +98,7 @@ class Transformer:
         )
 
     @classmethod
-    def load(cls, path: Path) -> Transformer:
+    def load(cls, path: Path) -> Self:
         return cls(*read_gguf(path))
 
     def forward(
@@ -102,31 +119,36 @@ class Transformer:
         ids = np.asarray(tokens, dtype=np.int64)
         seqs = np.zeros_like(ids) if sequences is None else np.asarray(sequences, dtype=np.int64)
         pos = count_positions(seqs) if positions is None else np.asarray(positions, dtype=np.int64)
-        visible = (seqs[:, None] == seqs) & (pos[:, None] >= pos)
+        rows = Rows(seqs, pos)
 
         x = self.tensors["token_embd.weight"][ids]
         for layer in range(self.params.n_layers):
             prefix = f"blk.{layer}."
-            x = x + self._attention(prefix, self._norm(x, prefix + "attn_norm.weight"), pos, visible)
-            x = x + self._feed_forward(prefix, self._norm(x, prefix + "ffn_norm.weight"))
+            x = x + self._mix(layer, self._norm(x, prefix + "attn_norm.weight"), rows)
+            x = x + self._feed_forward(prefix, self._norm(x, prefix + self.FEED_FORWARD_NORM))
         return self._norm(x, "output_norm.weight")
 
-    def _attention(self, prefix: str, x: Array, positions: Positions, visible: NDArray[np.bool_]) -> Array:
+    def _mix(self, layer: int, x: Array, rows: Rows) -> Array:
+        """What a layer takes from other rows."""
+        prefix = f"blk.{layer}."
+        q = self._linear(x, prefix + "attn_q").reshape(-1, self.params.n_heads, self.params.head_dim)
+        return self._linear(self._attention(prefix, x, q, rows), prefix + "attn_output")
+
+    def _attention(self, prefix: str, x: Array, q: Array, rows: Rows) -> Array:
+        """Values mixed by attention, (n, heads * head_dim); q: (n, heads, head_dim), as projected."""
         p = self.params
-        q = self._linear(x, prefix + "attn_q").reshape(-1, p.n_heads, p.head_dim)
         k = self._linear(x, prefix + "attn_k").reshape(-1, p.n_kv_heads, p.head_dim)
         v = self._linear(x, prefix + "attn_v").reshape(-1, p.n_kv_heads, p.head_dim)
         if prefix + "attn_q_norm.weight" in self.tensors:
             q = self._norm(q, prefix + "attn_q_norm.weight")
             k = self._norm(k, prefix + "attn_k_norm.weight")
-        q, k = self.rope.rotate(q, positions), self.rope.rotate(k, positions)
+        q, k = self.rope.rotate(q, rows.positions), self.rope.rotate(k, rows.positions)
 
         group = p.n_heads // p.n_kv_heads  # query head h reads key-value head h // group
         k, v = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
         scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(p.head_dim)
-        weights = softmax(np.where(visible, scores, -np.inf))
-        mixed = np.einsum("hqk,khd->qhd", weights, v).reshape(len(x), -1)
-        return self._linear(mixed, prefix + "attn_output")
+        weights = softmax(np.where(rows.visible, scores, -np.inf))
+        return np.asarray(np.einsum("hqk,khd->qhd", weights, v).reshape(len(x), -1))
 
     def _feed_forward(self, prefix: str, x: Array) -> Array:
         gate = self._linear(x, prefix + "ffn_gate")
@@ -152,9 +174,14 @@ def rms_norm(x: Array, weight: Array, eps: float) -> Array:
     return np.asarray(x / np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + eps) * weight)
 
 
+def sigmoid(x: Array) -> Array:
+    """The logistic function; tanh does not overflow."""
+    return np.asarray(0.5 * (1 + np.tanh(x / 2)))
+
+
 def silu(x: Array) -> Array:
-    """x times its logistic function; tanh does not overflow."""
-    return np.asarray(x * 0.5 * (1 + np.tanh(x / 2)))
+    """x times its logistic function."""
+    return x * sigmoid(x)
 
 
 def softmax(x: Array) -> Array:
